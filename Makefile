@@ -1,0 +1,101 @@
+# `make` lists the targets. Everything is built below build/.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PRESET ?= dev
+CONFIG ?= config/server.yaml
+ARGS ?=
+WITH_RELEASE = FAIRGATE_SOURCE_DIR=$(CURDIR) FAIRGATE_BUILD_DIR=$(CURDIR)/build/release build/venv/bin/python
+SOURCES = $$(git ls-files --cached --others --exclude-standard '*.cc' '*.h' | xargs -r ls -d 2>/dev/null)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Install everything that building and testing need (Debian, Ubuntu)
+	deploy/setup/install.sh test
+
+.PHONY: build
+build: ## Build everything (PRESET=dev)
+	deploy/setup/install.sh test
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET)
+
+.PHONY: run
+run: ## Build the release and start the server (CONFIG=config/server.yaml, ARGS=...)
+	deploy/setup/install.sh run
+	cmake --preset release >build/configure.log || { cat build/configure.log; exit 1; }
+	cmake --build --preset release --target fairgate-server fairgate
+	@exec build/release/bin/fairgate-server --config=$(CONFIG) $(ARGS)
+
+.PHONY: test
+test: build ## Build and run all tests
+	ctest --preset $(PRESET)
+
+.PHONY: test-quick
+test-quick: build ## Build and run the tests that take no longer than a moment
+	ctest --preset quick
+
+.PHONY: asan
+asan: ## Run the quick tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	$(MAKE) build PRESET=asan
+	ctest --preset asan
+
+.PHONY: tsan
+tsan: ## Run the quick tests under ThreadSanitizer
+	$(MAKE) build PRESET=tsan
+	ctest --preset tsan
+
+.PHONY: fuzz
+fuzz: ## Build the fuzz targets and run each for a minute at most
+	$(MAKE) build PRESET=fuzz
+	ctest --preset fuzz
+
+.PHONY: lint
+lint: ## Check format, Lua, protos and deployment files
+	deploy/setup/install.sh test
+	files="$(SOURCES)"; [ -z "$$files" ] || clang-format --dry-run --Werror $$files
+	cmake -DSCRIPT_DIR=server/lua -DENTRIES="$$(ls server/lua/*.lua | paste -sd ';')" \
+	  -DBUNDLE_DIR=build/lint/lua -DCODE_DIR=build/lint/code -P server/cmake/BundleLua.cmake
+	luacheck --quiet build/lint/lua
+	build/venv/bin/buf lint proto
+	build/venv/bin/hadolint docker/Dockerfile
+	build/venv/bin/docker-compose -f docker/compose.yaml config --quiet
+
+.PHONY: tidy
+tidy: ## Run clang-tidy on every source (slow)
+	$(MAKE) build PRESET=tidy
+
+.PHONY: format
+format: ## Format the C++ sources in place
+	files="$(SOURCES)"; [ -z "$$files" ] || clang-format -i $$files
+
+# What is measured or shown is the release.
+.PHONY: release
+release:
+	deploy/setup/install.sh test
+	cmake --preset release
+	cmake --build --preset release
+
+.PHONY: bench
+bench: release ## Measure the service end to end
+	$(WITH_RELEASE) tests/bench/service.py $(ARGS)
+
+.PHONY: bench-lua
+bench-lua: release ## Measure the scripts alone in a Valkey of their own
+	$(WITH_RELEASE) tests/bench/scripts.py $(ARGS)
+
+.PHONY: demo
+demo: release ## Watch tenants and classes share a quota
+	$(WITH_RELEASE) tests/sim/demo.py $(ARGS)
+
+.PHONY: sim
+sim: release ## Run the simulated workloads and print the table
+	$(WITH_RELEASE) tests/sim/run.py $(ARGS)
+
+.PHONY: clean
+clean: ## Remove what was built, but not what setup installed
+	find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +

@@ -1,0 +1,20 @@
+# Sanitizers cover the whole build, so that no object is left uninstrumented.
+if(FAIRGATE_FUZZ AND NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  message(FATAL_ERROR "FAIRGATE_FUZZ needs clang: use the preset fuzz")
+endif()
+
+if(FAIRGATE_SANITIZE)
+  set(sanitizers "${FAIRGATE_SANITIZE}")
+  if(FAIRGATE_FUZZ)
+    string(APPEND sanitizers ",fuzzer-no-link")
+  endif()
+  add_compile_options("-fsanitize=${sanitizers}" -fno-sanitize-recover=all)
+  # The vptr check needs the type information of the distribution's libraries, which hide it.
+  if(FAIRGATE_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize=vptr)
+  endif()
+  add_link_options("-fsanitize=${FAIRGATE_SANITIZE}")
+  if(FAIRGATE_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-tsan)
+  endif()
+endif()

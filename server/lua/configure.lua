@@ -1,0 +1,45 @@
+-- Configure: writes a whole policy, or deletes the target, if the stored version is the expected one. Argument: README.md.
+-- Dimensions and classes keep their index for ever; what is removed stays as `retired`, so that no record ever has to be
+-- rearranged.
+--@include lib/keys.lua
+
+local SLOTS_MAX = 64
+
+local function keep_indexes(old, new)
+  local by_name, out = {}, {}
+  for _, x in ipairs(new) do by_name[x.name] = x end
+  for i, x in ipairs(old or {}) do
+    out[i] = by_name[x.name] or x
+    out[i].retired = not by_name[x.name] or nil
+    by_name[x.name] = nil
+  end
+  for _, x in ipairs(new) do
+    if by_name[x.name] then out[#out + 1] = x end
+  end
+  return out
+end
+
+local args = unpack_record(ARGV[1])
+local version = tonumber(redis.call('HGET', KEY_POLICY, 'version') or '0')
+if args.expected_version ~= version then return answer({result = 'conflict', version = version}) end
+if args.delete then
+  redis.call('DEL', unpack(KEYS))
+  return answer({result = 'ok', version = 0})
+end
+
+local old_raw = redis.call('HGET', KEY_POLICY, 'compiled')
+local old = old_raw and unpack_record(old_raw) or {}
+local compiled = args.compiled
+compiled.dims = keep_indexes(old.dims, compiled.dims)
+compiled.classes = keep_indexes(old.classes, compiled.classes)
+if #compiled.dims > SLOTS_MAX or #compiled.classes > SLOTS_MAX then
+  return answer({result = 'full', version = version})
+end
+compiled.version = version + 1
+
+redis.call('DEL', KEY_POLICY)
+redis.call('HSET', KEY_POLICY, 'version', version + 1, 'compiled', pack(compiled), 'source', args.source)
+for name, tenant in pairs(args.tenants or {}) do
+  redis.call('HSET', KEY_POLICY, 't:' .. name, pack(tenant))
+end
+return answer({result = 'ok', version = version + 1})

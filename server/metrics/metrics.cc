@@ -1,0 +1,395 @@
+#include "server/metrics/metrics.h"
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/string_view.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "server/version.h"
+
+namespace fairgate {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Labels;
+
+constexpr char kOther[] = "other";
+// A policy has at most 64 classes and 16 dimensions; names that were removed keep their series.
+constexpr size_t kClassesMax = 128;
+constexpr size_t kDimensionsMax = 32;
+
+const Histogram::BucketBoundaries& WaitBuckets() {
+  static const auto* const buckets = new Histogram::BucketBoundaries{
+      0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
+  return *buckets;
+}
+
+const char* LayerName(Layer layer) {
+  switch (layer) {
+    case Layer::kTarget:
+      return "target";
+    case Layer::kClass:
+      return "class";
+    case Layer::kTenant:
+      return "tenant";
+  }
+  return "";
+}
+
+const char* ReasonName(RejectReason reason) {
+  switch (reason) {
+    case RejectReason::kCostExceedsCap:
+      return "cost_exceeds_cap";
+    case RejectReason::kTargetDisabled:
+      return "target_disabled";
+    case RejectReason::kDeadlineUnreachable:
+      return "deadline_unreachable";
+    case RejectReason::kAlreadySettled:
+      return "already_settled";
+    case RejectReason::kSuperseded:
+      return "superseded";
+    case RejectReason::kTenantNotListed:
+      return "tenant_not_listed";
+  }
+  return "";
+}
+
+const char* ResultName(ReleaseResult result) {
+  switch (result) {
+    case ReleaseResult::kSettled:
+      return "settled";
+    case ReleaseResult::kWithdrawn:
+      return "withdrawn";
+    case ReleaseResult::kExtended:
+      return "extended";
+    case ReleaseResult::kAlreadySettled:
+      return "already_settled";
+    case ReleaseResult::kExpired:
+      return "expired";
+    case ReleaseResult::kUnknown:
+      return "unknown";
+    case ReleaseResult::kQueued:
+      return "queued";
+  }
+  return "";
+}
+
+std::string CodeName(const absl::Status& status) {
+  return absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
+}
+
+// outcome and reason of a decision: both from closed sets, so pointers stay good.
+std::pair<const char*, const char*> Describe(const Decision& decision) {
+  if (const auto* const grant = std::get_if<Grant>(&decision.outcome)) {
+    return {"grant", grant->repeated ? "repeated" : "new"};
+  }
+  if (const auto* const defer = std::get_if<Defer>(&decision.outcome)) {
+    return {"defer", defer->limited_by.empty() ? "none" : LayerName(defer->limited_by[0].layer)};
+  }
+  return {"reject", ReasonName(std::get<Reject>(decision.outcome).reason)};
+}
+
+}  // namespace
+
+class Metrics::Impl {
+ public:
+  explicit Impl(MetricsOptions options)
+      : options_(std::move(options)),
+        listed_tenants_(options_.tenants.begin(), options_.tenants.end()) {
+    AddGauge("fairgate_build_info", "Version of the server; always 1").Add(
+        {{"version", std::string(kVersion)}}).Set(1);
+  }
+
+  Family<Counter>& AddCounter(const char* name, const char* help) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
+  }
+  Family<Gauge>& AddGauge(const char* name, const char* help) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
+  }
+  Family<Histogram>& AddHistogram(const char* name, const char* help) {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(*registry_);
+  }
+
+  // The label of a target. Callers hold mutex_. Targets are learnt only from answers that prove
+  // that they exist, so that made-up names fill nothing.
+  const std::string& TargetLabel(const std::string& target, bool exists) {
+    static const auto* const other = new std::string(kOther);
+    const auto found = targets_.find(target);
+    if (found != targets_.end()) {
+      return *found;
+    }
+    if (!exists || targets_.size() >= options_.targets_max) {
+      return *other;
+    }
+    return *targets_.insert(target).first;
+  }
+
+  // Names of a target's classes or dimensions, the first `max` of them. Callers hold mutex_.
+  const std::string& Bounded(std::map<std::string, std::set<std::string>>& names,
+                             const std::string& target, const std::string& name, size_t max) {
+    static const auto* const other = new std::string(kOther);
+    std::set<std::string>& of_target = names[target];
+    const auto found = of_target.find(name);
+    if (found != of_target.end()) {
+      return *found;
+    }
+    return of_target.size() < max ? *of_target.insert(name).first : *other;
+  }
+  const std::string& ClassLabel(const std::string& target, const std::string& name) {
+    return Bounded(classes_, target, name, kClassesMax);
+  }
+  const std::string& DimensionLabel(const std::string& target, const std::string& name) {
+    return Bounded(dimensions_, target, name, kDimensionsMax);
+  }
+  const std::string& TenantLabel(const std::string& tenant) const {
+    static const auto* const other = new std::string(kOther);
+    const auto found = listed_tenants_.find(tenant);
+    return found == listed_tenants_.end() ? *other : *found;
+  }
+
+  Counter& AdmitCounter(const std::string& target, const std::string& priority,
+                        const std::string& outcome, const std::string& reason) {
+    Counter*& counter = admit_handles_[{target, priority, outcome, reason}];
+    if (counter == nullptr) {
+      counter = &admit_outcomes_.Add(
+          {{"target", target}, {"class", priority}, {"outcome", outcome}, {"reason", reason}});
+    }
+    return *counter;
+  }
+
+  const MetricsOptions options_;
+  const std::set<std::string> listed_tenants_;
+  const std::shared_ptr<prometheus::Registry> registry_ =
+      std::make_shared<prometheus::Registry>();
+
+  // Families lock themselves.
+  Family<Counter>& admit_outcomes_ =
+      AddCounter("fairgate_admit_outcomes_total", "Answers to Admit");
+  Histogram& defer_seconds_ =
+      AddHistogram("fairgate_defer_seconds", "Retry delays that were answered")
+          .Add({}, WaitBuckets());
+  Histogram& projected_wait_seconds_ =
+      AddHistogram("fairgate_projected_wait_seconds", "Projected waits that were answered")
+          .Add({}, WaitBuckets());
+  Histogram& forecast_error_seconds_ =
+      AddHistogram("fairgate_forecast_error_seconds",
+                   "Wait of a granted call less the wait projected at its first ask")
+          .Add({}, Histogram::BucketBoundaries{-60, -10, -2.5, -1, -0.5, -0.25, -0.1, -0.05, -0.02,
+                                               0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60});
+  Histogram& admits_per_grant_ =
+      AddHistogram("fairgate_admits_per_grant", "Admit calls that a grant took")
+          .Add({}, Histogram::BucketBoundaries{1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100});
+  Family<Counter>& releases_ = AddCounter("fairgate_releases_total", "Answers to Release");
+  Counter& usage_missing_ =
+      AddCounter("fairgate_usage_missing_total", "Leases settled without usage in some dimension")
+          .Add({});
+  Family<Histogram>& estimate_error_ =
+      AddHistogram("fairgate_estimate_error_ratio", "Charged amount by estimated amount");
+  Family<Gauge>& cap_used_ =
+      AddGauge("fairgate_cap_used_ratio", "Part of a dimension's capacity that is taken now");
+  Family<Gauge>& class_achievement_ =
+      AddGauge("fairgate_class_achievement_ratio",
+               "Service of a backlogged class by its ideal share, since the last look");
+  Family<Gauge>& jain_ = AddGauge("fairgate_fairness_jain_index",
+                                  "Jain index of backlogged flows' service by ideal share");
+  Family<Gauge>& leases_open_ = AddGauge("fairgate_leases_open", "Leases not settled yet");
+  Counter& leases_expired_ =
+      AddCounter("fairgate_leases_expired_total", "Leases ended by their life").Add({});
+  Gauge& waiters_ = AddGauge("fairgate_waiters", "Calls that hold a place in line").Add({});
+  Family<Histogram>& evaluation_seconds_ =
+      AddHistogram("fairgate_evaluation_seconds", "Time for one evaluation in the store");
+  Gauge& store_up_ = AddGauge("fairgate_store_up", "1 while the store answers").Add({});
+  Family<Counter>& degraded_ = AddCounter("fairgate_degraded_answers_total",
+                                          "Answers given while the store could not be asked");
+  Gauge& replay_length_ =
+      AddGauge("fairgate_replay_queue_length", "Entries kept until the store is back").Add({});
+  Counter& replay_dropped_ =
+      AddCounter("fairgate_replay_queue_dropped_total", "Entries dropped as the queue was full")
+          .Add({});
+  Family<Gauge>& policy_differs_ =
+      AddGauge("fairgate_policy_differs_from_file", "1: the store's policy is not the file's");
+  Family<Counter>& tenant_grants_ =
+      AddCounter("fairgate_tenant_grants_total", "Grants by tenant, of the tenants listed");
+
+  std::mutex mutex_;  // guards what follows
+  uint64_t replay_dropped_seen_ = 0;
+  std::set<std::string> targets_;
+  std::map<std::string, std::set<std::string>> classes_;
+  std::map<std::string, std::set<std::string>> dimensions_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, Counter*>
+      admit_handles_;
+};
+
+Metrics::Metrics(MetricsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Metrics::~Metrics() = default;
+
+void Metrics::OnAdmit(const AdmitQuery& query, const Decision& decision) {
+  const auto [outcome, reason] = Describe(decision);
+  std::string target;
+  Counter* counter = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    target = impl_->TargetLabel(query.target, !decision.degraded);
+    // A class that a degraded answer names may be made up.
+    const std::string priority =
+        decision.degraded ? "" : impl_->ClassLabel(target, decision.facts.priority);
+    counter = &impl_->AdmitCounter(target, priority, outcome, reason);
+  }
+  counter->Increment();
+  if (decision.facts.leases_expired > 0) {
+    impl_->leases_expired_.Increment(decision.facts.leases_expired);
+  }
+  if (decision.degraded) {
+    impl_->degraded_.Add({{"target", target}, {"outcome", outcome}}).Increment();
+  }
+  if (const auto* const defer = std::get_if<Defer>(&decision.outcome)) {
+    impl_->defer_seconds_.Observe(absl::ToDoubleSeconds(defer->retry_delay));
+    impl_->projected_wait_seconds_.Observe(absl::ToDoubleSeconds(defer->projected_wait));
+  }
+  const auto* const grant = std::get_if<Grant>(&decision.outcome);
+  if (grant == nullptr || grant->repeated || decision.degraded) {
+    return;
+  }
+  if (decision.facts.admits > 0) {
+    impl_->admits_per_grant_.Observe(decision.facts.admits);
+  }
+  if (decision.facts.admits > 1) {
+    impl_->forecast_error_seconds_.Observe(
+        absl::ToDoubleSeconds(decision.facts.waited - decision.facts.first_projected));
+  }
+  if (!impl_->listed_tenants_.empty()) {
+    impl_->tenant_grants_
+        .Add({{"target", target}, {"tenant", impl_->TenantLabel(query.tenant)}})
+        .Increment();
+  }
+}
+
+void Metrics::OnAdmitError(const std::string& target, const absl::Status& status) {
+  Counter* counter = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    counter = &impl_->AdmitCounter(impl_->TargetLabel(target, false), "", "error",
+                                   CodeName(status));
+  }
+  counter->Increment();
+}
+
+void Metrics::OnRelease(const std::string& target, const ReleaseReport& report) {
+  std::string label;
+  std::vector<std::pair<std::string, double>> ratios;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    label = impl_->TargetLabel(target, !report.degraded);
+    // Only what was settled by usage says something about estimates.
+    if (report.result == ReleaseResult::kSettled && !report.usage_missing) {
+      for (const auto& [dimension, estimated] : report.estimated) {
+        for (const auto& [charged_dimension, charged] : report.charged) {
+          if (charged_dimension == dimension && estimated > 0) {
+            ratios.emplace_back(impl_->DimensionLabel(label, dimension), charged / estimated);
+          }
+        }
+      }
+    }
+  }
+  impl_->releases_.Add({{"target", label}, {"result", ResultName(report.result)}}).Increment();
+  if (report.usage_missing) {
+    impl_->usage_missing_.Increment();
+  }
+  if (report.degraded) {
+    impl_->degraded_.Add({{"target", label}, {"outcome", "release"}}).Increment();
+  }
+  for (const auto& [dimension, ratio] : ratios) {
+    impl_->estimate_error_
+        .Add({{"target", label}, {"dimension", dimension}},
+             Histogram::BucketBoundaries{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10})
+        .Observe(ratio);
+  }
+}
+
+void Metrics::OnReleaseError(const std::string& target, const absl::Status& status) {
+  std::string label;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    label = impl_->TargetLabel(target, false);
+  }
+  impl_->releases_.Add({{"target", label}, {"result", CodeName(status)}}).Increment();
+}
+
+void Metrics::OnEvaluation(const std::string& script, absl::Duration took) {
+  impl_->evaluation_seconds_
+      .Add({{"script", script}}, Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                                             0.005, 0.01, 0.025, 0.05, 0.25, 1})
+      .Observe(absl::ToDoubleSeconds(took));
+}
+
+void Metrics::SetStoreUp(bool up) { impl_->store_up_.Set(up ? 1 : 0); }
+
+void Metrics::SetReplayQueue(size_t length, uint64_t dropped) {
+  impl_->replay_length_.Set(static_cast<double>(length));
+  const std::lock_guard<std::mutex> lock(impl_->mutex_);
+  if (dropped > impl_->replay_dropped_seen_) {
+    impl_->replay_dropped_.Increment(static_cast<double>(dropped - impl_->replay_dropped_seen_));
+    impl_->replay_dropped_seen_ = dropped;
+  }
+}
+
+void Metrics::SetPolicyDiffers(const std::string& target, bool differs) {
+  std::string label;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    label = impl_->TargetLabel(target, true);
+  }
+  impl_->policy_differs_.Add({{"target", label}}).Set(differs ? 1 : 0);
+}
+
+void Metrics::SetTarget(const v1::InspectTargetResponse& state, const Fairness& fairness) {
+  std::string label;
+  std::vector<std::pair<std::string, double>> used;
+  std::vector<std::pair<std::string, double>> achieved;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    label = impl_->TargetLabel(state.target(), true);
+    if (label == kOther) {
+      return;  // one series cannot tell the state of many
+    }
+    for (const v1::DimensionState& dimension : state.dimensions()) {
+      if (dimension.capacity() > 0) {
+        used.emplace_back(impl_->DimensionLabel(label, dimension.name()),
+                          1 - dimension.available() / dimension.capacity());
+      }
+    }
+    for (const auto& [priority, ratio] : fairness.class_achievement) {
+      achieved.emplace_back(impl_->ClassLabel(label, priority), ratio);
+    }
+  }
+  for (const auto& [dimension, ratio] : used) {
+    impl_->cap_used_.Add({{"target", label}, {"dimension", dimension}}).Set(ratio);
+  }
+  for (const auto& [priority, ratio] : achieved) {
+    impl_->class_achievement_.Add({{"target", label}, {"class", priority}}).Set(ratio);
+  }
+  impl_->jain_.Add({{"target", label}}).Set(fairness.jain_index);
+  impl_->leases_open_.Add({{"target", label}}).Set(static_cast<double>(state.leases_open()));
+}
+
+void Metrics::SetWaiters(uint64_t waiters) {
+  impl_->waiters_.Set(static_cast<double>(waiters));
+}
+
+const std::shared_ptr<prometheus::Registry>& Metrics::registry() const {
+  return impl_->registry_;
+}
+
+}  // namespace fairgate

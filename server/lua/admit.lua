@@ -124,11 +124,11 @@ local function caps_wait(policy, state, call, need)
   return wait, short
 end
 
-local function caps_hold(policy, state, call, need)
+local function caps_hold(policy, state, call, need, out_of_turn)
   if state.pause_us > state.now_us then return false end
   for d, p in ipairs(policy.dims) do
     if call.debit[d] > 0 and p.limit > 0 then
-      if p.ops.avail(p, state.dims[d], call.debit[d]) < need[d] - 1e-9 * math.max(1, need[d]) then return false end
+      if p.ops.avail(p, state.dims[d], call.debit[d], out_of_turn) < need[d] - 1e-9 * math.max(1, need[d]) then return false end
     end
   end
   return true
@@ -257,7 +257,7 @@ end
 local list = ceilings_of(policy, state, call, book)
 local ceiling_s, ceiling = ceiling_wait(list, call)
 local eligible = ceiling_s <= 0 or args.force
-wake(state, f)
+wake(policy, state, f)
 local joining = not call.queued -- fresh, lost to a sweep, or not eligible before
 if joining then call.A = (fresh or call.blocked) and f.E or f.G end
 
@@ -269,8 +269,8 @@ end
 local places = due_places(policy, state, id, f, max_horizon * 1e6)
 local turn_s = wait_for_turn(policy, state, f, call.A, rate)
 local kept = reserve(policy, state, turn_key(policy, state, f, call.A), f, places, call.debit)
-local others_wait = state.waiters > f.waiters
-if others_wait and turn_s > math.max(0.2, 2 * (state.mean_sigma or 0)) then
+local out_of_turn = state.waiters > f.waiters and turn_s > math.max(0.2, 2 * (state.mean_sigma or 0))
+if out_of_turn then
   for d, p in ipairs(policy.dims) do -- out of turn: only from what would soon spill
     kept[d] = math.max(kept[d], BANK * hold_fraction(p) * p.depth)
   end
@@ -286,7 +286,7 @@ local function finish()
   save_state(state, policy)
 end
 
-if args.force or (eligible and caps_hold(policy, state, call, full)) then
+if args.force or (eligible and caps_hold(policy, state, call, full, out_of_turn)) then
   if not args.check then
     unblock(state, call, book)
     for _, x in ipairs(list) do x.bucket.level = x.bucket.level - x.need end

@@ -71,7 +71,9 @@ if call.state == 'w' then
   if call.blocked then unblock(state, call, book or {}) end
   if call.queued then
     dequeue(policy, state, f, call)
-    state.classes[f.class].v = math.max(state.classes[f.class].v, head_tag(f.class) or 0)
+    local c = state.classes[f.class]
+    c.least = head_tag(f.class)
+    c.v = math.max(c.v, c.least or 0)
   end
   redis.call('ZREM', KEY_DUE, id)
   redis.call('ZREM', KEY_EXPIRY, id)

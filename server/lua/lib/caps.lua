@@ -1,11 +1,12 @@
 -- L1: how much a dimension lets go now, by window model. p: policy of the dimension, s: its state, now in microseconds.
--- avail(p, s)                units that may go now
+-- avail(p, s, c, out_of_turn) units that may go now; c: the cost asked for, out_of_turn: others come first
 -- wait(p, s, need)           seconds until `need` units may go, if nobody else takes any
 -- debit(p, s, c, serial)     takes c, answers the mark that a later refund needs
 -- adjust(p, s, mark, x)      charges x more (negative: refunds) as if it had been charged at the mark; answers what was done
 -- gain(p, s, tau)            units that come free within tau seconds
 local GUARD_S = 0.003  -- part of a fixed window's end that is not used: clocks and networks differ
 local RING = SLOTS + 1 -- slots of a sliding window that are kept
+local SMOOTH_BANK = 0.12 -- part of the smoothing bucket that callers out of turn must leave
 local HISTORY = 8      -- kept maxima of a continuous bucket's level
 
 local continuous = {}
@@ -159,13 +160,14 @@ function sliding.advance(p, s, state)
 end
 
 -- The log alone keeps any window within the limit; the smoothing bucket only spreads it and may go negative.
-local function smooth_wait(p, s, need)
+local function smooth_wait(p, s, need, extra)
   if p.burst_fraction >= 1 then return 0 end
-  return math.max(0, math.min(need, p.smooth_depth / 2) - s.smooth) / p.rate
+  return math.max(0, math.min(need, p.smooth_depth / 2) + (extra or 0) - s.smooth) / p.rate
 end
 
-function sliding.avail(p, s, need)
-  if smooth_wait(p, s, need or 0) > 0 then return math.min(0, s.smooth) end
+function sliding.avail(p, s, need, out_of_turn)
+  local extra = out_of_turn and SMOOTH_BANK * p.smooth_depth or 0
+  if smooth_wait(p, s, need or 0, extra) > 0 then return math.min(0, s.smooth) end
   return p.depth - s.sum
 end
 

@@ -58,6 +58,7 @@ local function set_band(state, f, band, value)
   if band == 'h' then
     f.head_tag, f.head_weight = value, f.weight
     c.M, c.Wh = c.M + f.weight * value, c.Wh + f.weight
+    c.least = math.min(c.least or value, value)
   end
 end
 

@@ -31,17 +31,18 @@ local function service_rate(policy, state)
 end
 
 -- An idle flow or class starts where the others are: no old credit, no old debt beyond its finish tag.
-local function wake(state, f)
+local function wake(policy, state, f)
   local c = state.classes[f.class]
   if c.waiters == 0 then c.F = math.max(c.F, state.V) end
   if f.waiters == 0 then
-    for d, v in pairs(f.F) do f.F[d] = math.max(v, c.v) end
+    for d in ipairs(policy.dims) do f.F[d] = math.max(f.F[d] or 0, c.v) end
   end
 end
 
 local function follow_service(policy, state, f, flow_tag, class_tag)
   local c = state.classes[f.class]
-  c.v = math.max(c.v, head_tag(f.class) or flow_tag)
+  c.least = head_tag(f.class)
+  c.v = math.max(c.v, c.least or flow_tag)
   local least
   for k, other in ipairs(state.classes) do
     if other.waiters > 0 and omega(policy, k) > 0 and (not least or other.F < least) then least = other.F end
@@ -117,7 +118,8 @@ local function due_places(policy, state, own_id, own_flow, horizon_us)
         lose_place(policy, state, id, call)
         if f ~= own_flow then save_flow(f) end
         local c = state.classes[f.class]
-        c.v = math.max(c.v, head_tag(f.class) or c.v)
+        c.least = head_tag(f.class)
+        c.v = math.max(c.v, c.least or c.v)
       elseif call.queued and f then
         if state.now_us > due_us + OVERDUE_US and not call.overdue then
           call.overdue = true
@@ -134,14 +136,16 @@ local function due_places(policy, state, own_id, own_flow, horizon_us)
   return places
 end
 
--- Global virtual time at which a place's turn comes, by its class's clock and its own place in the flow.
+-- Global virtual time at which a place's turn comes, by its class's clock and its own place in the flow. The class serves
+-- its least waiting tag next, however far that is ahead of v: a lone flow is not behind itself.
 local function turn_key(policy, state, f, A)
   local w = omega(policy, f.class)
   if w <= 0 then return 1e300 end
   local c = state.classes[f.class]
   local ahead = math.max(0, A - f.G)
   local F = c.waiters > 0 and c.F or math.max(c.F, state.V)
-  return F + math.max(0, tag_of(f) + ahead / f.weight - c.v) * math.max(c.W, f.weight) / w
+  local base = math.max(c.v, c.waiters > 0 and c.least or tag_of(f))
+  return F + math.max(0, tag_of(f) + ahead / f.weight - base) * math.max(c.W, f.weight) / w
 end
 
 -- Seconds until the place's turn: work before it in its class (own siblings, heads with better tags, the lag of tags) and

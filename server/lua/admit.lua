@@ -10,6 +10,7 @@
 --@include lib/calls.lua
 --@include lib/ceilings.lua
 --@include lib/queue.lua
+--@include lib/buckets.lua
 
 local MARGIN_Z = 1      -- standard deviations of estimates in flight that L1 keeps as headroom
 local LATE_GAIN = 0.1
@@ -254,6 +255,49 @@ if not args.check then
   call.admits = call.admits + 1
 end
 
+-- Opens the lease of a grant, whatever discipline gave it.
+local function open_lease()
+  call.state, call.expires_us = 'l', now_us + policy.lease_us
+  redis.call('ZREM', KEY_DUE, id)
+  redis.call('ZADD', KEY_EXPIRY, call.expires_us, id)
+  call.lost, call.told_us = nil, nil
+  save_call(id, call)
+  state.leases = state.leases + 1
+end
+
+local function granted()
+  return reply({outcome = 'grant', debited = named(policy, call.debit), lease_us = policy.lease_us,
+    admits = call.admits, waited_us = now_us - call.first_us, first_us = call.projected_us or 0})
+end
+
+local function up_to_ms(us) return math.ceil(us / 1000 - 1e-6) * 1000 end
+
+if policy.discipline == 'buckets' then
+  if not args.check then refresh_active(policy, state, f) end
+  refill_classes(policy, state)
+  local wait_s, layer, dim = buckets_wait(policy, state, f, call)
+  local delay_us = up_to_ms(math.max(1000, math.min(wait_s * 1e6, policy.max_defer_us)))
+  local go = wait_s <= 0 or args.force
+  if go and not args.check then
+    wake(policy, state, f)
+    buckets_debit(policy, state, f, call)
+    call.bucket = true
+    debit_caps(policy, state, f, call, tag_of(f), 0)
+    count_grant(state, f, call)
+    open_lease()
+  end
+  if not args.check then save_flow(f) end
+  if not go and args.deadline_us and delay_us > args.deadline_us then
+    return reject({reason = 'deadline_unreachable', earliest_us = delay_us, dimension = dim,
+      message = 'the earliest refill is after the deadline'})
+  end
+  save_state(state, policy)
+  if go then return granted() end
+  delay_us = math.max(delay_us, up_to_ms(args.timer_floor_us or 0))
+  return reply({outcome = 'defer', delay_us = delay_us, projected_us = delay_us, limits = {{layer, dim}}, place = 0,
+    hold = (args.hold_us or 0) >= delay_us or nil})
+end
+
 local list = ceilings_of(policy, state, call, book)
 local ceiling_s, ceiling = ceiling_wait(list, call)
 local eligible = ceiling_s <= 0 or args.force
@@ -296,16 +340,10 @@ if args.force or (eligible and caps_hold(policy, state, call, full, out_of_turn)
       if f.waiters == 0 then f.G = f.E end
     end
     grant(policy, state, f, call, joining)
-    call.state, call.expires_us = 'l', now_us + policy.lease_us
-    redis.call('ZREM', KEY_DUE, id)
-    redis.call('ZADD', KEY_EXPIRY, call.expires_us, id)
-    call.lost, call.told_us = nil, nil
-    save_call(id, call)
-    state.leases = state.leases + 1
+    open_lease()
   end
   finish()
-  return reply({outcome = 'grant', debited = named(policy, call.debit), lease_us = policy.lease_us,
-    admits = call.admits, waited_us = now_us - call.first_us, first_us = call.projected_us or 0})
+  return granted()
 end
 
 -- Defer: the time of its own turn.
@@ -333,12 +371,10 @@ if args.deadline_us and (args.deadline_us <= 0 or projected_us > args.deadline_u
     message = 'the projected wait passes the deadline'})
 end
 
-local function up_to_ms(us) return math.ceil(us / 1000 - 1e-6) * 1000 end
 local hold = (args.hold_us or 0) >= projected_us
 local floor_us = args.timer_floor_us or 0
 local delay_us = projected_us
 if not hold then delay_us = math.max(floor_us, projected_us - f.late) end
--- the lateness learnt never shortens what the caps alone (or the provider) ask for below their own time less that lateness
 delay_us = math.min(policy.max_defer_us, math.max(1000, up_to_ms(delay_us)))
 
 local limits = {}

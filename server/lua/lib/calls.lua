@@ -48,6 +48,7 @@ local function settle(policy, state, f, call, actual, at_caps)
         if done ~= 0 then refunded[p.name] = -done end
         if done < 0 then s.refunded = s.refunded - done else s.debited = s.debited + done end
       end
+      if call.bucket and c.share then c.share[d] = c.share[d] - x end
       if p.cap > 0 and f.F[d] then f.F[d] = f.F[d] + x / p.cap / f.weight end
       if p.cap > 0 and math.abs(x / p.cap) > math.abs(credit) then credit = x / p.cap end
     end
@@ -66,6 +67,7 @@ local function settle(policy, state, f, call, actual, at_caps)
     c.F = math.max(c.F + (tag - before) * f.weight / weight, math.min(c.F, state.V - rate))
   end
   f.service, c.service = f.service + credit, c.service + credit
+  if call.bucket and f.level then f.level = f.level - credit end
   if f.band == 'h' then set_band(state, f, 'h', tag) end
   state.leases = state.leases - 1
   return refunded

@@ -204,26 +204,35 @@ local function reserve(policy, state, my_key, my_flow, places, cost)
   return kept
 end
 
--- Debits every layer at once and moves the tags on.
-local function grant(policy, state, f, call, fresh)
-  local c, w = state.classes[f.class], omega(policy, f.class)
-  local start, class_start = tag_of(f), c.F
+-- Debits L1 and moves the flow's tags on, dimension by dimension; an idle dimension lags by `dovetail` at most.
+local function debit_caps(policy, state, f, call, start, dovetail)
   state.serial = state.serial + 1
   call.marks, call.charged, call.var = {}, {}, {}
-  local dovetail = DOVETAIL_S * (state.share > 0 and state.share or 1) * w / math.max(c.W, f.weight)
   for d, p in ipairs(policy.dims) do
     local x, s = call.debit[d] or 0, state.dims[d]
-    call.charged[d] = x
+    call.charged[d], call.marks[d], call.var[d] = x, 0, 0
     if x > 0 and p.limit > 0 then
       call.marks[d] = p.ops.debit(p, s, x, state.serial)
       s.debited = s.debited + x
       f.F[d] = math.max(f.F[d] or 0, start - dovetail) + x / p.cap / f.weight
       call.var[d] = f.var[d] or 0
       s.variance = s.variance + call.var[d]
-    else
-      call.marks[d], call.var[d] = 0, 0
     end
   end
+end
+
+local function count_grant(state, f, call)
+  local c = state.classes[f.class]
+  f.grants, c.grants, state.grants = f.grants + 1, c.grants + 1, state.grants + 1
+  f.service, c.service = f.service + call.sigma, c.service + call.sigma
+end
+
+-- Debits every layer at once and moves virtual time on.
+local function grant(policy, state, f, call, fresh)
+  local c, w = state.classes[f.class], omega(policy, f.class)
+  local start, class_start = tag_of(f), c.F
+  local dovetail = DOVETAIL_S * (state.share > 0 and state.share or 1) * w / math.max(c.W, f.weight)
+  debit_caps(policy, state, f, call, start, dovetail)
   if not fresh then dequeue(policy, state, f, call) end
   if w > 0 then c.F = class_start + math.max(0, tag_of(f) - start) * f.weight / w end
   if f.waiters > 0 then
@@ -233,6 +242,5 @@ local function grant(policy, state, f, call, fresh)
     set_band(state, f, 'a', tag_of(f))
   end
   follow_service(policy, state, f, start, class_start)
-  f.grants, c.grants, state.grants = f.grants + 1, c.grants + 1, state.grants + 1
-  f.service, c.service = f.service + call.sigma, c.service + call.sigma
+  count_grant(state, f, call)
 end

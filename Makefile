@@ -90,7 +90,7 @@ bench-lua: release ## Measure the scripts alone in a Valkey of their own
 
 .PHONY: demo
 demo: release ## Watch tenants and classes share a quota
-	$(WITH_RELEASE) tests/sim/demo.py $(ARGS)
+	$(WITH_RELEASE) tests/eval/demo.py $(ARGS)
 
 .PHONY: sim
 sim: release ## Run the simulated workloads and print the table

@@ -1,0 +1,139 @@
+"""The nine workloads of the evaluation (arXiv 2611.02926, section VI).
+
+A cost function draws one call from a seeded random source: what the caller tells the gate and
+what the upstream will count. Caps are per second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping
+
+from measures import Queue
+
+CLASS_WEIGHTS: Mapping[str, float] = {"p1": 0.5, "p2": 0.3, "p3": 0.2}
+MEAN_LATENCY = 0.1  # seconds, of the upstream
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    prompt_tokens: int
+    completion_tokens: int  # what the model would write
+    max_tokens: int | None  # what the call allows; None: no bound
+    estimate_tokens: int  # what the gate is told
+
+    @property
+    def actual_tokens(self) -> int:
+        bound = self.completion_tokens if self.max_tokens is None else self.max_tokens
+        return self.prompt_tokens + min(self.completion_tokens, bound)
+
+
+CallSource = Callable[[random.Random], Call]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tenant:
+    name: str
+    priority: str
+    concurrency: int  # workflows, each with one call at a time
+    draw: CallSource
+    mean_tokens: float  # of the actual cost
+    think: float = 0.0  # seconds between a workflow's calls
+    weight: float = 1.0
+
+    def demand(self) -> float:
+        """Calls/s without caps."""
+        return self.concurrency / (MEAN_LATENCY + self.think)
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    name: str
+    caps: Mapping[str, float]
+    tenants: tuple[Tenant, ...]
+    upper_bound: bool = False  # reservation: the estimate is a bound that is refunded
+
+    def queues(self) -> list[Queue]:
+        return [
+            Queue(
+                t.name,
+                t.priority,
+                CLASS_WEIGHTS[t.priority],
+                t.weight,
+                {"requests": 1.0, "tokens": t.mean_tokens},
+                t.demand(),
+            )
+            for t in self.tenants
+        ]
+
+    def seeds(self, seed: int) -> dict[str, random.Random]:
+        """One source of randomness per tenant, so that arms meet the same calls."""
+        return {t.name: random.Random(f"{seed}/{self.name}/{t.name}") for t in self.tenants}
+
+
+def _constant(tokens: int) -> CallSource:
+    return lambda _: Call(tokens, 0, None, tokens)
+
+
+def _estimated(rng: random.Random) -> Call:
+    """Estimate from the input alone; the completion is a surprise."""
+    return Call(200, rng.randint(50, 750), None, 200)
+
+
+def _reserved(max_tokens: int) -> CallSource:
+    def draw(rng: random.Random) -> Call:
+        return Call(200, rng.randint(50, 750), max_tokens, 200 + max_tokens)
+
+    return draw
+
+
+def _mean_reserved(max_tokens: int) -> float:
+    lengths = range(50, 751)
+    return 200 + sum(min(length, max_tokens) for length in lengths) / len(lengths)
+
+
+def _six(draw: CallSource, mean_tokens: float) -> tuple[Tenant, ...]:
+    concurrency = {"p1": 4, "p2": 8, "p3": 16}
+    return tuple(
+        Tenant(f"{letter}{priority[1]}", priority, workflows, draw, mean_tokens)
+        for priority, workflows in concurrency.items()
+        for letter in "ab"
+    )
+
+
+REQUESTS: Mapping[str, float] = {"requests": 60.0}
+BOTH: Mapping[str, float] = {"requests": 60.0, "tokens": 12_000.0}
+
+WORKLOADS: Mapping[str, Workload] = {
+    w.name: w
+    for w in (
+        # Four workflows that think as long as it takes to make 15 calls/s.
+        Workload(
+            "uncongested",
+            REQUESTS,
+            (Tenant("a1", "p1", 4, _constant(10), 10, think=4 / 15 - MEAN_LATENCY),),
+        ),
+        Workload("overload", REQUESTS, (Tenant("a1", "p1", 28, _constant(10), 10),)),
+        Workload("cross-priority", REQUESTS, _six(_constant(10), 10)),
+        Workload("request-bound", BOTH, _six(_constant(100), 100)),
+        Workload("token-bound", BOTH, _six(_constant(400), 400)),
+        Workload(
+            "mixed-dominant",
+            BOTH,
+            (
+                Tenant("heavy", "p1", 16, _constant(800), 800),
+                Tenant("light1", "p1", 16, _constant(80), 80),
+                Tenant("light2", "p1", 16, _constant(80), 80),
+            ),
+        ),
+        Workload("noisy-estimates", BOTH, _six(_estimated, 600)),
+        Workload("reservation", BOTH, _six(_reserved(750), 600), upper_bound=True),
+        Workload(
+            "reservation-capped",
+            BOTH,
+            _six(_reserved(200), _mean_reserved(200)),
+            upper_bound=True,
+        ),
+    )
+}

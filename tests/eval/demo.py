@@ -8,10 +8,11 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import time
 
 from driver import GateArm, Http, NaiveArm, drive, http_session
-from servers import TARGET, gate_process, upstream_process
+from servers import TARGET, gate_process, server_binary, upstream_process
 from summary import Summary, as_json, summarize, table
 from windows import MODELS
 from workloads import WORKLOADS, Workload
@@ -40,6 +41,10 @@ async def run_arm(
 
 
 async def run(options: argparse.Namespace) -> dict[str, Summary]:
+    # A terminated demo ends what it started, too.
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     workload = WORKLOADS[options.workload]
     caps = ", ".join(f"{limit:g} {name}/s" for name, limit in workload.caps.items())
     print(f"{workload.name}: cap {caps}, {options.window} windows of 1 s", flush=True)
@@ -65,7 +70,15 @@ def main() -> None:
     parser.add_argument("--count-rejected", action="store_true", help="429s count against the cap")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures, too")
     options = parser.parse_args()
-    results = asyncio.run(run(options))
+    if set(options.arms) - {"naive"}:
+        try:
+            server_binary()
+        except FileNotFoundError as error:
+            parser.error(str(error))
+    try:
+        results = asyncio.run(run(options))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise SystemExit(130) from None
     print()
     print(table(results))
     if options.json:

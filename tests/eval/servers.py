@@ -67,6 +67,13 @@ def policy_text(workload: Workload, model: str, discipline: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def server_binary() -> pathlib.Path:
+    binary = BUILD_DIR / "bin" / "fairgate-server"
+    if not binary.exists():
+        raise FileNotFoundError(f"{binary} is missing: build it, or set FAIRGATE_BUILD_DIR")
+    return binary
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -98,9 +105,7 @@ async def gate_process(
     workload: Workload, model: str, discipline: str
 ) -> AsyncIterator[grpc.aio.Channel]:
     """A channel to a fairgate-server with an embedded store, in a directory that goes with it."""
-    binary = BUILD_DIR / "bin" / "fairgate-server"
-    if not binary.exists():
-        raise FileNotFoundError(f"{binary} is missing: build it, or set FAIRGATE_BUILD_DIR")
+    binary = server_binary()
     with tempfile.TemporaryDirectory(prefix="fairgate-eval-") as folder:
         root = pathlib.Path(folder)
         (root / "state").mkdir()

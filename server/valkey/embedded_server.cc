@@ -76,14 +76,14 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
     return absl::FailedPreconditionError(absl::StrCat(
         "state directory ", server->directory_, " is used by another fairgate-server"));
   }
-  server->address_.unix_path = server->directory_ + "/valkey.sock";
-  if (server->address_.unix_path.size() >= sizeof(sockaddr_un::sun_path)) {
+  server->address_.unix_socket = server->directory_ + "/valkey.sock";
+  if (server->address_.unix_socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "state directory ", server->directory_, ": the path is too long for a Unix socket"));
   }
   if (absl::Status status = server->Spawn(); !status.ok()) return status;
   for (int i = 0; i < 1500; ++i) {  // a large append-only file takes its time
-    if (AnswersPing(server->address_.unix_path)) {
+    if (AnswersPing(server->address_.unix_socket)) {
       EmbeddedServer* raw = server.get();
       server->watcher_ = std::thread([raw] { raw->Watch(); });
       return server;
@@ -99,9 +99,9 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
 }
 
 absl::Status EmbeddedServer::Spawn() {
-  unlink(address_.unix_path.c_str());
+  unlink(address_.unix_socket.c_str());
   const std::vector<std::string> args = {
-      binary_,  "--port",       "0",    "--unixsocket",  address_.unix_path,
+      binary_,  "--port",       "0",    "--unixsocket",  address_.unix_socket,
       "--dir",  directory_,     "--save", "",            "--appendonly",
       "yes",    "--appendfsync", "everysec", "--logfile", directory_ + "/valkey.log",
       "--unixsocketperm", "700", "--daemonize", "no"};
@@ -114,6 +114,10 @@ absl::Status EmbeddedServer::Spawn() {
   if (child == 0) {
     // A group of its own: Ctrl-C is for the gate, which ends its store last.
     setpgid(0, 0);
+    // This process may block the signals that are to stop the child.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     if (getppid() != parent) _exit(1);
     execv(argv[0], argv.data());
     _exit(127);

@@ -57,10 +57,11 @@ async def upstream_process(
 
 def policy_text(workload: Workload, model: str, discipline: str) -> str:
     """The policy file: caps, 1 s windows with their model told, and class weights."""
-    lines = ["targets:", f"  - name: {TARGET}", f"    discipline: {discipline}", "    dimensions:"]
+    lines = ["targets:", f"  - name: {TARGET}"]
+    lines += [f"    discipline: DISCIPLINE_{discipline.upper()}", "    dimensions:"]
     for name, limit in workload.caps.items():
         lines += [f"      - name: {name}", f"        limit: {limit:g}"]
-        lines += ["        window: 1s", f"        window_model: {model}"]
+        lines += ["        window: 1s", f"        window_model: WINDOW_MODEL_{model.upper()}"]
     lines.append("    classes:")
     for name, weight in CLASS_WEIGHTS.items():
         lines += [f"      - name: {name}", f"        weight: {weight:g}"]

@@ -48,3 +48,4 @@ sys.path.insert(0, str(_ensure()))
 
 from fairgate.v1 import admin_pb2, admin_pb2_grpc  # noqa: E402, F401
 from fairgate.v1 import admission_pb2, admission_pb2_grpc  # noqa: E402, F401
+from fairgate.v1 import policy_pb2  # noqa: E402, F401

@@ -5,14 +5,17 @@ import time
 
 import grpc
 import pytest
+import yaml
+from google.protobuf import json_format
 
 from driver import GateArm, Http, NaiveArm, Record, Send, drive, http_session
+from servers import policy_text
 from stubs import admission_pb2 as pb
-from stubs import admission_pb2_grpc
+from stubs import admission_pb2_grpc, policy_pb2
 from summary import as_json, summarize, table
 from upstream import Behaviour, Upstream
-from windows import make_limiter
-from workloads import WORKLOADS, Call, Tenant, Workload
+from windows import MODELS, make_limiter
+from workloads import CLASS_WEIGHTS, WORKLOADS, Call, Tenant, Workload
 
 FAST = {"latency_min": 0.001, "latency_max": 0.002}
 SMALL = Workload(
@@ -175,3 +178,15 @@ def test_summary_of_known_records() -> None:
     assert summary.admits_per_grant == pytest.approx(2)
     assert as_json(summarize([], workload, 0, 1, True))["admits_per_grant"] is None
     assert "achievement-Jain" in table({"one": summary, "two": summary})
+
+
+def test_policy_file_is_a_policy_of_the_contract() -> None:
+    for workload in WORKLOADS.values():
+        for model in MODELS:
+            policy = yaml.safe_load(policy_text(workload, model, "buckets"))
+            parsed = json_format.ParseDict(policy, policy_pb2.PolicyFile()).targets[0]
+            limits = {d.name: d.limit / d.window.ToTimedelta().total_seconds()
+                      for d in parsed.dimensions}
+            assert limits == workload.caps
+            assert {c.name: c.weight for c in parsed.classes} == CLASS_WEIGHTS
+            assert parsed.discipline == policy_pb2.DISCIPLINE_BUCKETS

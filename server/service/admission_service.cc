@@ -1,0 +1,243 @@
+#include "server/service/admission_service.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "grpcpp/support/async_unary_call.h"
+#include "server/core/validate.h"
+#include "server/service/grpc_status.h"
+#include "server/service/proto_convert.h"
+
+namespace fairgate {
+namespace {
+
+// Calls that gRPC may hand over before the thread gets to ask for more.
+constexpr int kAdmitSlots = 64;
+constexpr int kReleaseSlots = 32;
+
+// One line per fault, as ToGrpcStatus reads them.
+absl::Status ToStatus(const std::vector<FieldViolation>& violations) {
+  std::string message;
+  for (const FieldViolation& violation : violations) {
+    absl::StrAppend(&message, message.empty() ? "" : "\n", violation.field, ": ",
+                    violation.description);
+  }
+  return absl::InvalidArgumentError(message);
+}
+
+}  // namespace
+
+class AdmissionService::Service final
+    : public v1::AdmissionService::WithAsyncMethod_Admit<
+          v1::AdmissionService::WithAsyncMethod_Release<
+              v1::AdmissionService::WithCallbackMethod_Configure<v1::AdmissionService::Service>>> {
+ public:
+  explicit Service(AdmissionService* owner) : owner_(owner) {}
+
+  grpc::ServerUnaryReactor* Configure(grpc::CallbackServerContext* context,
+                                      const v1::ConfigureRequest* request,
+                                      v1::ConfigureResponse* response) override {
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    owner_->Enter();
+    owner_->gate_->Configure(
+        *request, [owner = owner_, reactor, response](absl::StatusOr<v1::ConfigureResponse> answer) {
+          if (answer.ok()) {
+            *response = *std::move(answer);
+            reactor->Finish(grpc::Status::OK);
+          } else {
+            owner->Fault(answer.status());
+            reactor->Finish(ToGrpcStatus(answer.status()));
+          }
+          owner->Leave();
+        });
+    return reactor;
+  }
+
+ private:
+  AdmissionService* const owner_;
+};
+
+class AdmissionService::Event {
+ public:
+  virtual ~Event() = default;
+  // The queue is done with what was last asked for. The event may delete itself.
+  virtual void OnEvent(bool ok) = 0;
+};
+
+// One call from its acceptance to the queue's word that the answer is out; owns itself. Answers
+// come from any thread, and once Finish was called the queue's thread may delete the call.
+// A call that the client gave up is not told apart: its Finish fails at once and frees it.
+class AdmissionService::AdmitCall final : public Event {
+ public:
+  explicit AdmitCall(AdmissionService* owner) : owner_(owner), responder_(&context_) {
+    owner_->service_->RequestAdmit(&context_, &request_, &responder_, owner_->queue_.get(),
+                                   owner_->queue_.get(), this);
+  }
+
+  void OnEvent(bool ok) override {
+    if (finishing_ || !ok) {  // done, or the server shuts down before a call came
+      if (finishing_) {
+        owner_->Leave();
+      }
+      delete this;
+      return;
+    }
+    finishing_ = true;
+    owner_->Enter();
+    new AdmitCall(owner_);
+    auto validated = ValidateAdmit(request_);
+    if (const auto* const faults = std::get_if<1>(&validated)) {
+      Fail(ToStatus(*faults));
+      return;
+    }
+    query_ = std::get<0>(std::move(validated));
+    owner_->gate_->Admit(query_, [this](absl::StatusOr<Decision> decision) {
+      if (!decision.ok()) {
+        Fail(decision.status());
+        return;
+      }
+      owner_->metrics_->OnAdmit(query_, *decision);
+      responder_.Finish(ToProto(*decision), grpc::Status::OK, this);
+    });
+  }
+
+ private:
+  void Fail(const absl::Status& status) {
+    owner_->metrics_->OnAdmitError(request_.target(), status);
+    owner_->Fault(status);
+    responder_.FinishWithError(ToGrpcStatus(status), this);
+  }
+
+  AdmissionService* const owner_;
+  grpc::ServerContext context_;
+  v1::AdmitRequest request_;
+  AdmitQuery query_;
+  grpc::ServerAsyncResponseWriter<v1::AdmitResponse> responder_;
+  bool finishing_ = false;  // the queue's thread only
+};
+
+// As AdmitCall.
+class AdmissionService::ReleaseCall final : public Event {
+ public:
+  explicit ReleaseCall(AdmissionService* owner) : owner_(owner), responder_(&context_) {
+    owner_->service_->RequestRelease(&context_, &request_, &responder_, owner_->queue_.get(),
+                                     owner_->queue_.get(), this);
+  }
+
+  void OnEvent(bool ok) override {
+    if (finishing_ || !ok) {
+      if (finishing_) {
+        owner_->Leave();
+      }
+      delete this;
+      return;
+    }
+    finishing_ = true;
+    owner_->Enter();
+    new ReleaseCall(owner_);
+    auto validated = ValidateRelease(request_);
+    if (const auto* const faults = std::get_if<1>(&validated)) {
+      Fail(ToStatus(*faults));
+      return;
+    }
+    owner_->gate_->Release(std::get<0>(std::move(validated)), [this](absl::StatusOr<ReleaseReport> report) {
+      if (!report.ok()) {
+        Fail(report.status());
+        return;
+      }
+      owner_->metrics_->OnRelease(request_.target(), *report);
+      responder_.Finish(ToProto(*report), grpc::Status::OK, this);
+    });
+  }
+
+ private:
+  void Fail(const absl::Status& status) {
+    owner_->metrics_->OnReleaseError(request_.target(), status);
+    owner_->Fault(status);
+    responder_.FinishWithError(ToGrpcStatus(status), this);
+  }
+
+  AdmissionService* const owner_;
+  grpc::ServerContext context_;
+  v1::ReleaseRequest request_;
+  grpc::ServerAsyncResponseWriter<v1::ReleaseResponse> responder_;
+  bool finishing_ = false;  // the queue's thread only
+};
+
+AdmissionService::AdmissionService(Gate* gate, Metrics* metrics, OnFault on_fault, int threads)
+    : gate_(gate),
+      metrics_(metrics),
+      on_fault_(std::move(on_fault)),
+      thread_count_(threads),
+      service_(std::make_unique<Service>(this)) {}
+
+AdmissionService::~AdmissionService() { Stop(); }
+
+void AdmissionService::Register(grpc::ServerBuilder* builder) {
+  builder->RegisterService(service_.get());
+  queue_ = builder->AddCompletionQueue();
+}
+
+void AdmissionService::Start() {
+  for (int i = 0; i < kAdmitSlots; ++i) {
+    new AdmitCall(this);
+  }
+  for (int i = 0; i < kReleaseSlots; ++i) {
+    new ReleaseCall(this);
+  }
+  for (int i = 0; i < thread_count_; ++i) {
+    threads_.emplace_back([this] { Loop(); });
+  }
+}
+
+void AdmissionService::Stop() {
+  if (queue_ == nullptr) {
+    return;
+  }
+  {
+    // Finish must not meet a queue that has ended.
+    std::unique_lock<std::mutex> lock(mutex_);
+    idle_.wait(lock, [this] { return in_flight_ == 0; });
+  }
+  queue_->Shutdown();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+  threads_.clear();
+  // gRPC wants a queue emptied before it goes, even if the threads never ran.
+  Loop();
+  queue_.reset();
+}
+
+void AdmissionService::Loop() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) {
+    static_cast<Event*>(tag)->OnEvent(ok);
+  }
+}
+
+void AdmissionService::Enter() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ++in_flight_;
+}
+
+void AdmissionService::Leave() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --in_flight_;
+  if (in_flight_ == 0) {
+    idle_.notify_all();
+  }
+}
+
+void AdmissionService::Fault(const absl::Status& status) {
+  if (on_fault_ && status.code() == absl::StatusCode::kInternal) {
+    on_fault_(status);
+  }
+}
+
+}  // namespace fairgate

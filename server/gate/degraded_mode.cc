@@ -1,0 +1,140 @@
+#include "server/gate/degraded_mode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace fairgate {
+namespace {
+
+constexpr size_t kRememberedMax = 100000;  // degraded grants kept for the store's return
+
+double CostIn(const AdmitQuery& query, const std::string& dimension) {
+  for (const auto& [name, amount] : query.cost) {
+    if (name == dimension) return amount;
+  }
+  return dimension == "requests" ? 1 : 0;
+}
+
+}  // namespace
+
+void DegradedMode::Learn(const StoredPolicy& stored) {
+  auto compiled = CompilePolicy(stored.policy);
+  if (!compiled.ok()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Target& target = targets_[stored.policy.name()];
+  target.version = stored.version;
+  target.policy = *std::move(compiled);
+  target.mode = stored.policy.on_store_loss() == v1::STORE_LOSS_MODE_UNSPECIFIED
+                    ? v1::STORE_LOSS_MODE_BOUNDED
+                    : stored.policy.on_store_loss();
+}
+
+void DegradedMode::Forget(const std::string& target) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  targets_.erase(target);
+}
+
+uint64_t DegradedMode::KnownVersion(const std::string& target) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = targets_.find(target);
+  return it == targets_.end() ? 0 : it->second.version;
+}
+
+void DegradedMode::SetGates(uint32_t gates) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  gates_ = std::max(gates, 1u);
+}
+
+absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time now) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = targets_.find(query.target);
+  if (it == targets_.end() || it->second.mode == v1::STORE_LOSS_MODE_CLOSED) {
+    return absl::UnavailableError("the store cannot be reached");
+  }
+  Target& target = it->second;
+  Decision decision;
+  decision.request_id = query.request_id;
+  decision.attempt = query.attempt;
+  decision.degraded = true;
+  decision.config_version = target.version;
+  decision.facts.priority = query.priority.empty() ? target.policy.default_class : query.priority;
+  const std::string key =
+      absl::StrCat(query.target.size(), ":", query.target, query.request_id, "#", query.attempt);
+  const bool repeated = granted_.contains(key);
+  Grant grant;
+  grant.lease_expires_in = absl::Microseconds(target.policy.lease_us);
+  grant.repeated = repeated;
+  double wait_s = 0;
+  std::string limiting;
+  for (const CompiledDimension& d : target.policy.dims) {
+    const double cost = CostIn(query, d.name);
+    if (cost <= 0) continue;
+    grant.debited.emplace_back(d.name, cost);
+    if (repeated || target.mode == v1::STORE_LOSS_MODE_OPEN) continue;
+    const double part = d.limit / gates_;
+    if (part <= 0 || cost > d.limit) {
+      Reject reject;
+      reject.reason =
+          part <= 0 ? RejectReason::kTargetDisabled : RejectReason::kCostExceedsCap;
+      reject.dimension = d.name;
+      reject.message = absl::StrCat("\"", d.name, "\" can hold ", d.limit, " at most");
+      decision.outcome = std::move(reject);
+      return decision;
+    }
+    const double rate = part / (static_cast<double>(d.window_us) / 1e6);
+    auto [bucket, fresh] = target.buckets.try_emplace(d.name, Bucket{part, now});
+    Bucket& b = bucket->second;
+    b.level = std::min(part, b.level + std::max(0.0, absl::ToDoubleSeconds(now - b.at)) * rate);
+    b.at = now;
+    // A cost above this server's part needs a full bucket and then goes into debt.
+    const double short_by = std::min(cost, part) - b.level;
+    if (short_by > 1e-9 && short_by / rate > wait_s) {
+      wait_s = short_by / rate;
+      limiting = d.name;
+    }
+  }
+  if (wait_s > 0) {
+    Defer defer;
+    const double most_ms = static_cast<double>(target.policy.max_defer_us) / 1e3;
+    const double floor_ms = absl::ToDoubleMilliseconds(query.timer_floor);
+    defer.projected_wait = absl::Milliseconds(std::ceil(wait_s * 1e3));
+    defer.retry_delay = absl::Milliseconds(
+        std::ceil(std::clamp(std::max(wait_s * 1e3, floor_ms), 1.0, std::max(1.0, most_ms))));
+    defer.limited_by.push_back({Layer::kTarget, limiting});
+    decision.outcome = std::move(defer);
+    return decision;
+  }
+  if (!repeated && !query.check_only) {
+    for (const auto& [name, cost] : grant.debited) {
+      if (auto b = target.buckets.find(name); b != target.buckets.end()) b->second.level -= cost;
+    }
+    granted_[key] = query;
+    order_.push_back(key);
+    if (order_.size() > kRememberedMax) {
+      granted_.erase(order_.front());
+      order_.pop_front();
+    }
+  }
+  decision.outcome = std::move(grant);
+  return decision;
+}
+
+std::vector<AdmitQuery> DegradedMode::TakeGranted() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<AdmitQuery> out;
+  for (const std::string& key : order_) {
+    if (auto node = granted_.extract(key)) out.push_back(std::move(node.mapped()));
+  }
+  order_.clear();
+  return out;
+}
+
+void DegradedMode::Reset() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [name, target] : targets_) target.buckets.clear();
+}
+
+}  // namespace fairgate

@@ -1,0 +1,63 @@
+// What a server answers while the store cannot be reached: each target by its on_store_loss policy.
+// Pure but for its own memory; time comes in.
+#ifndef FAIRGATE_SERVER_GATE_DEGRADED_MODE_H_
+#define FAIRGATE_SERVER_GATE_DEGRADED_MODE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/core/decision.h"
+#include "server/core/policy.h"
+#include "server/core/request.h"
+#include "server/store/admission_store.h"
+
+namespace fairgate {
+
+// Thread-safe.
+class DegradedMode {
+ public:
+  // The policy of a target as last seen; what is decided degraded goes by it.
+  void Learn(const StoredPolicy& stored);
+  void Forget(const std::string& target);
+  uint64_t KnownVersion(const std::string& target) const;
+  // Servers alive before the outage, including this one: each enforces its part of the caps.
+  void SetGates(uint32_t gates);
+
+  // open: a Grant. bounded: a Grant while this server's part of every cap lasts (one window's worth
+  // at first, refilled steadily), else a Defer until it holds the cost. closed, or a target never
+  // seen: kUnavailable. An id that was granted degraded is granted again, and takes nothing more.
+  absl::StatusOr<Decision> Admit(const AdmitQuery& query, absl::Time now);
+
+  // What was granted since the last call, oldest first, to be debited now that the store is back.
+  std::vector<AdmitQuery> TakeGranted();
+  // The store is back: the next outage starts with full parts.
+  void Reset();
+
+ private:
+  struct Bucket {
+    double level = 0;
+    absl::Time at;
+  };
+  struct Target {
+    uint64_t version = 0;
+    v1::StoreLossMode mode = v1::STORE_LOSS_MODE_BOUNDED;
+    CompiledPolicy policy;
+    std::map<std::string, Bucket> buckets;
+  };
+
+  mutable std::mutex mutex_;  // guards all
+  std::map<std::string, Target> targets_;
+  uint32_t gates_ = 1;
+  std::map<std::string, AdmitQuery> granted_;  // by target, id and attempt
+  std::deque<std::string> order_;
+};
+
+}  // namespace fairgate
+
+#endif  // FAIRGATE_SERVER_GATE_DEGRADED_MODE_H_

@@ -1,0 +1,240 @@
+#include "server/gate/gate.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/log.h"
+#include "server/core/policy.h"
+
+namespace fairgate {
+namespace {
+
+constexpr absl::Duration kGateLifetime = absl::Seconds(6);  // three heartbeats
+constexpr int kConfigureTries = 5;
+
+// One Configure: read, merge, validate, write if nobody else did meanwhile. Owns itself by the
+// callbacks it is in.
+class Configuring : public std::enable_shared_from_this<Configuring> {
+ public:
+  Configuring(AdmissionStore* store, v1::ConfigureRequest request,
+              Gate::Callback<v1::ConfigureResponse> done)
+      : store_(store), request_(std::move(request)), done_(std::move(done)) {}
+
+  void Run() {
+    store_->ReadPolicy(request_.policy().name(),
+                       [self = shared_from_this()](absl::StatusOr<StoredPolicy> stored) {
+                         self->OnRead(std::move(stored));
+                       });
+  }
+
+ private:
+  void OnRead(absl::StatusOr<StoredPolicy> stored) {
+    const bool there = stored.ok();
+    if (!there && !absl::IsNotFound(stored.status())) return done_(stored.status());
+    StoredPolicy current = there ? *std::move(stored) : StoredPolicy();
+    if (request_.expected_version() != 0 && request_.expected_version() != current.version) {
+      return done_(absl::AbortedError(
+          absl::StrCat("expected_version: the policy's version is ", current.version)));
+    }
+    if (request_.create_only() && there) {
+      return done_(absl::AbortedError("create_only: the target exists"));
+    }
+    if (request_.delete_target()) return Delete(there, current.version);
+    if (!there && request_.has_update_mask()) {
+      return done_(absl::NotFoundError(
+          absl::StrCat("no target \"", request_.policy().name(), "\" to change")));
+    }
+    auto merged = MergePolicy(current.policy, request_);
+    if (!merged.ok()) return done_(merged.status());
+    if (absl::Status status = ValidatePolicy(*merged); !status.ok()) return done_(status);
+    v1::ConfigureResponse response;
+    for (v1::PolicyChange& change : DiffPolicy(current.policy, *merged)) {
+      *response.add_changes() = std::move(change);
+    }
+    *response.mutable_policy() = *merged;
+    response.set_config_version(current.version);
+    if (request_.validate_only() || (there && response.changes_size() == 0)) {
+      return done_(std::move(response));
+    }
+    store_->WritePolicy(
+        *merged, current.version,
+        [self = shared_from_this(), response](absl::StatusOr<uint64_t> version) mutable {
+          if (version.ok()) {
+            response.set_config_version(*version);
+            self->done_(std::move(response));
+          } else if (absl::IsAborted(version.status()) && self->request_.expected_version() == 0 &&
+                     ++self->tries_ < kConfigureTries) {
+            self->Run();
+          } else {
+            self->done_(version.status());
+          }
+        });
+  }
+
+  void Delete(bool there, uint64_t version) {
+    if (!there) {
+      return done_(absl::NotFoundError(absl::StrCat("no target \"", request_.policy().name(), "\"")));
+    }
+    if (request_.validate_only()) return done_(v1::ConfigureResponse());
+    store_->DeleteTarget(request_.policy().name(), version,
+                         [self = shared_from_this()](absl::StatusOr<uint64_t> deleted) {
+                           if (deleted.ok()) {
+                             self->done_(v1::ConfigureResponse());
+                           } else {
+                             self->done_(deleted.status());
+                           }
+                         });
+  }
+
+  AdmissionStore* const store_;
+  const v1::ConfigureRequest request_;
+  const Gate::Callback<v1::ConfigureResponse> done_;
+  int tries_ = 0;
+};
+
+}  // namespace
+
+Gate::Gate(AdmissionStore* store, RunAfter run_after, GateOptions options)
+    : store_(store), run_after_(std::move(run_after)), options_(std::move(options)) {}
+
+void Gate::Admit(AdmitQuery query, Callback<Decision> done) {
+  query.max_hold = std::min(query.max_hold, options_.hold_max);
+  const absl::Time hold_until = options_.now() + query.max_hold;
+  Ask(std::move(query), hold_until, std::move(done));
+}
+
+void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done) {
+  store_->Admit(query, [this, query, hold_until,
+                        done = std::move(done)](absl::StatusOr<Decision> decision) mutable {
+    if (absl::IsUnavailable(decision.status())) {
+      MarkStore(false);
+      done(degraded_.Admit(query, options_.now()));
+      return;
+    }
+    if (!decision.ok()) {
+      done(decision.status());
+      return;
+    }
+    Refresh(query.target, decision->config_version);
+    const auto* defer = std::get_if<Defer>(&decision->outcome);
+    if (defer == nullptr || !decision->may_hold || query.check_only) {
+      done(std::move(decision));
+      return;
+    }
+    // Parked: the caller keeps its connection, not a promise. It is asked for again when due.
+    run_after_(defer->retry_delay, [this, query, hold_until, done = std::move(done)]() mutable {
+      query.held = true;
+      query.max_hold = std::max(absl::ZeroDuration(), hold_until - options_.now());
+      Ask(std::move(query), hold_until, std::move(done));
+    });
+  });
+}
+
+void Gate::Release(ReleaseQuery query, Callback<ReleaseReport> done) {
+  store_->Release(query,
+                  [this, query, done = std::move(done)](absl::StatusOr<ReleaseReport> report) {
+                    if (!absl::IsUnavailable(report.status())) {
+                      done(std::move(report));
+                      return;
+                    }
+                    MarkStore(false);
+                    {
+                      const std::lock_guard<std::mutex> lock(mutex_);
+                      kept_.push_back(query);
+                      if (kept_.size() > options_.releases_kept_max) kept_.pop_front();
+                    }
+                    ReleaseReport kept;
+                    kept.result = ReleaseResult::kQueued;
+                    kept.degraded = true;
+                    done(std::move(kept));
+                  });
+}
+
+void Gate::Configure(const v1::ConfigureRequest& request, Callback<v1::ConfigureResponse> done) {
+  if (!IsValidName(request.policy().name())) {
+    done(absl::InvalidArgumentError(
+        "policy.name: must be 1 to 128 bytes of UTF-8 without control characters"));
+    return;
+  }
+  std::make_shared<Configuring>(
+      store_, request,
+      [this, name = request.policy().name(), deleted = request.delete_target(),
+       done = std::move(done)](absl::StatusOr<v1::ConfigureResponse> response) {
+        if (response.ok() && deleted) {
+          degraded_.Forget(name);
+        } else if (response.ok() && response->config_version() > 0) {
+          degraded_.Learn({response->policy(), response->config_version()});
+        }
+        done(std::move(response));
+      })
+      ->Run();
+}
+
+// Keeps the copy that degraded mode goes by; decisions never do.
+void Gate::Refresh(const std::string& target, uint64_t seen_version) {
+  if (degraded_.KnownVersion(target) == seen_version || refreshing_.exchange(true)) return;
+  store_->ReadPolicy(target, [this](absl::StatusOr<StoredPolicy> stored) {
+    if (stored.ok()) degraded_.Learn(*stored);
+    refreshing_ = false;
+  });
+}
+
+void Gate::MarkStore(bool up) {
+  if (store_up_.exchange(up) == up) return;
+  if (up) {
+    LogInfo("the store answers again");
+  } else {
+    LogWarning("the store does not answer: decisions are degraded");
+  }
+}
+
+void Gate::Beat() {
+  store_->Heartbeat(options_.gate_id, kGateLifetime, [this](absl::StatusOr<uint32_t> gates) {
+    if (!gates.ok()) {
+      if (absl::IsUnavailable(gates.status())) MarkStore(false);
+      return;
+    }
+    degraded_.SetGates(*gates);
+    MarkStore(true);
+    ReplayGrants();
+    ReplayReleases();
+  });
+}
+
+void Gate::ReplayGrants() {
+  for (AdmitQuery& query : degraded_.TakeGranted()) {
+    query.forced = true;
+    query.max_hold = absl::ZeroDuration();
+    query.deadline.reset();
+    store_->Admit(query, [](absl::StatusOr<Decision> decision) {
+      // Away again: the grant is lost to the books, as it would be with a lost lease.
+      if (!decision.ok()) LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
+    });
+  }
+  degraded_.Reset();
+}
+
+// Behind the grants on the same connection, so that each finds its lease.
+void Gate::ReplayReleases() {
+  std::deque<ReleaseQuery> batch;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    batch.swap(kept_);
+  }
+  for (const ReleaseQuery& query : batch) {
+    store_->Release(query, [this, query](absl::StatusOr<ReleaseReport> report) {
+      if (!absl::IsUnavailable(report.status())) return;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      kept_.push_back(query);  // settling twice is harmless, so none is given up
+    });
+  }
+}
+
+size_t Gate::kept_releases() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return kept_.size();
+}
+
+}  // namespace fairgate

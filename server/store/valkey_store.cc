@@ -1,0 +1,174 @@
+#include "server/store/valkey_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/core/policy.h"
+#include "server/store/keyspace.h"
+
+namespace fairgate {
+namespace {
+
+using Type = Reply::Type;
+
+// An error reply that is not about the server's condition is our own fault.
+absl::StatusOr<Reply> Expect(absl::StatusOr<Reply> reply, Type type) {
+  if (!reply.ok()) return reply;
+  if (reply->type == Type::kError) return absl::InternalError("store: " + reply->text);
+  if (reply->type != type) return absl::InternalError("store: a reply of the wrong kind");
+  return reply;
+}
+
+}  // namespace
+
+ValkeyStore::ValkeyStore(Options options)
+    : options_(std::move(options)),
+      connection_([this] {
+        Connection::Options connection;
+        connection.address = options_.address;
+        connection.on_change = options_.on_change;
+        return connection;
+      }()) {}
+
+void ValkeyStore::Send(std::vector<std::string> command, Connection::Callback done) {
+  connection_.Submit(std::move(command), options_.timeout, std::move(done));
+}
+
+void ValkeyStore::Evaluate(const lua::Script& script, std::vector<std::string> keys,
+                           std::string argument, Answer done) {
+  const auto command = [&](std::string verb, std::string body) {
+    std::vector<std::string> out = {std::move(verb), std::move(body), absl::StrCat(keys.size())};
+    out.insert(out.end(), keys.begin(), keys.end());
+    out.push_back(argument);
+    return out;
+  };
+  const absl::Time start = absl::Now();
+  auto finish = [this, &script, start, done = std::move(done)](absl::StatusOr<Reply> reply) {
+    if (options_.on_evaluation) {
+      options_.on_evaluation(std::string_view(script.name),
+                             absl::ToDoubleSeconds(absl::Now() - start));
+    }
+    reply = Expect(std::move(reply), Type::kString);
+    if (!reply.ok()) {
+      done(reply.status());
+    } else {
+      done(std::move(reply->text));
+    }
+  };
+  std::vector<std::string> again = command("EVAL", std::string(script.text));
+  Send(command("EVALSHA", std::string(script.sha1)),
+       [this, again = std::move(again), finish = std::move(finish)](
+           absl::StatusOr<Reply> reply) mutable {
+         if (reply.ok() && reply->type == Type::kError &&
+             absl::StartsWith(reply->text, "NOSCRIPT")) {
+           Send(std::move(again), std::move(finish));  // EVAL loads it, too
+         } else {
+           finish(std::move(reply));
+         }
+       });
+}
+
+void ValkeyStore::Admit(const AdmitQuery& query, Callback<Decision> done) {
+  Evaluate(lua::kAdmit, TargetKeys(query.target), EncodeAdmit(query, Clock()),
+           [query, done = std::move(done)](absl::StatusOr<std::string> answer) {
+             done(answer.ok() ? DecodeAdmit(*answer, query) : answer.status());
+           });
+}
+
+void ValkeyStore::Release(const ReleaseQuery& query, Callback<ReleaseReport> done) {
+  Evaluate(lua::kRelease, TargetKeys(query.target), EncodeRelease(query, Clock()),
+           [done = std::move(done)](absl::StatusOr<std::string> answer) {
+             done(answer.ok() ? DecodeRelease(*answer) : answer.status());
+           });
+}
+
+void ValkeyStore::ReadPolicy(const std::string& target, Callback<StoredPolicy> done) {
+  Send({"HMGET", TargetKeys(target)[0], "source", "version"},
+       [target, done = std::move(done)](absl::StatusOr<Reply> reply) {
+         reply = Expect(std::move(reply), Type::kArray);
+         if (!reply.ok()) return done(reply.status());
+         if (reply->elements.size() != 2 || reply->elements[0].type == Type::kNil) {
+           return done(absl::NotFoundError(absl::StrCat("no target \"", target, "\"")));
+         }
+         StoredPolicy stored;
+         if (!stored.policy.ParseFromString(reply->elements[0].text) ||
+             !absl::SimpleAtoi(reply->elements[1].text, &stored.version)) {
+           return done(absl::InternalError("the stored policy cannot be read"));
+         }
+         done(std::move(stored));
+       });
+}
+
+void ValkeyStore::WritePolicy(const v1::TargetPolicy& policy, uint64_t expected_version,
+                              Callback<uint64_t> done) {
+  auto compiled = CompilePolicy(policy);
+  if (!compiled.ok()) return done(compiled.status());
+  std::string argument =
+      EncodeConfigure(*compiled, policy.SerializeAsString(), expected_version, Clock());
+  // The list of targets comes first: it may name a target that is not there, never miss one.
+  Send({"SADD", kTargetsKey, policy.name()},
+       [this, name = policy.name(), argument = std::move(argument),
+        done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
+         reply = Expect(std::move(reply), Type::kInteger);
+         if (!reply.ok()) return done(reply.status());
+         Evaluate(lua::kConfigure, TargetKeys(name), std::move(argument),
+                  [done = std::move(done)](absl::StatusOr<std::string> answer) {
+                    done(answer.ok() ? DecodeConfigure(*answer) : answer.status());
+                  });
+       });
+}
+
+void ValkeyStore::DeleteTarget(const std::string& target, uint64_t expected_version,
+                               Callback<uint64_t> done) {
+  Evaluate(lua::kConfigure, TargetKeys(target), EncodeDelete(expected_version, Clock()),
+           [this, target, done = std::move(done)](absl::StatusOr<std::string> answer) {
+             auto version = answer.ok() ? DecodeConfigure(*answer) : answer.status();
+             if (!version.ok()) return done(std::move(version));
+             Send({"SREM", kTargetsKey, target},
+                  [done, version](absl::StatusOr<Reply>) { done(version); });
+           });
+}
+
+void ValkeyStore::Inspect(const std::string& target, uint32_t flows_max,
+                          Callback<v1::InspectTargetResponse> done) {
+  Evaluate(lua::kInspect, TargetKeys(target), EncodeInspect(flows_max, Clock()),
+           [target, done = std::move(done)](absl::StatusOr<std::string> answer) {
+             auto state = answer.ok() ? DecodeInspect(*answer) : answer.status();
+             if (absl::IsNotFound(state.status())) {
+               state = absl::NotFoundError(absl::StrCat("no target \"", target, "\""));
+             }
+             done(std::move(state));
+           });
+}
+
+void ValkeyStore::ListTargets(Callback<std::vector<std::string>> done) {
+  Send({"SMEMBERS", kTargetsKey}, [done = std::move(done)](absl::StatusOr<Reply> reply) {
+    reply = Expect(std::move(reply), Type::kArray);
+    if (!reply.ok()) return done(reply.status());
+    std::vector<std::string> names;
+    for (Reply& item : reply->elements) names.push_back(std::move(item.text));
+    std::sort(names.begin(), names.end());
+    done(std::move(names));
+  });
+}
+
+void ValkeyStore::Heartbeat(const std::string& gate_id, absl::Duration lifetime,
+                            Callback<uint32_t> done) {
+  // By the store's own clock, so that gates need not agree on the time.
+  static constexpr char kBeat[] =
+      "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) "
+      "redis.call('ZADD', KEYS[1], now, ARGV[1]) "
+      "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[2]) "
+      "return redis.call('ZCARD', KEYS[1])";
+  Send({"EVAL", kBeat, "1", kGatesKey, gate_id, absl::StrCat(absl::ToInt64Milliseconds(lifetime))},
+       [done = std::move(done)](absl::StatusOr<Reply> reply) {
+         reply = Expect(std::move(reply), Type::kInteger);
+         if (!reply.ok()) return done(reply.status());
+         done(static_cast<uint32_t>(std::max<int64_t>(reply->integer, 1)));
+       });
+}
+
+}  // namespace fairgate

@@ -1,0 +1,66 @@
+// AdmissionStore on a Valkey primary: each method is one EVALSHA.
+#ifndef FAIRGATE_SERVER_STORE_VALKEY_STORE_H_
+#define FAIRGATE_SERVER_STORE_VALKEY_STORE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/lua/scripts.h"
+#include "server/store/admission_store.h"
+#include "server/store/script_codec.h"
+#include "server/valkey/connection.h"
+
+namespace fairgate {
+
+struct ValkeyStoreOptions {
+  ValkeyAddress address;
+  absl::Duration timeout = absl::Milliseconds(25);  // per evaluation
+  // Told of the connection's changes, on the store's thread.
+  std::function<void(bool up)> on_change;
+  // Seconds from question to answer, by script name.
+  std::function<void(std::string_view script, double seconds)> on_evaluation;
+  // Tests only: microseconds that replace the primary's TIME.
+  std::function<TestClock()> clock;
+};
+
+class ValkeyStore final : public AdmissionStore {
+ public:
+  using Options = ValkeyStoreOptions;
+
+  explicit ValkeyStore(Options options);
+
+  void Admit(const AdmitQuery& query, Callback<Decision> done) override;
+  void Release(const ReleaseQuery& query, Callback<ReleaseReport> done) override;
+  void ReadPolicy(const std::string& target, Callback<StoredPolicy> done) override;
+  void WritePolicy(const v1::TargetPolicy& policy, uint64_t expected_version,
+                   Callback<uint64_t> done) override;
+  void DeleteTarget(const std::string& target, uint64_t expected_version,
+                    Callback<uint64_t> done) override;
+  void Inspect(const std::string& target, uint32_t flows_max,
+               Callback<v1::InspectTargetResponse> done) override;
+  void ListTargets(Callback<std::vector<std::string>> done) override;
+  void Heartbeat(const std::string& gate_id, absl::Duration lifetime,
+                 Callback<uint32_t> done) override;
+
+  bool connected() const { return connection_.connected(); }
+  bool WaitConnected(absl::Duration timeout) const { return connection_.WaitConnected(timeout); }
+
+ private:
+  using Answer = std::function<void(absl::StatusOr<std::string>)>;
+
+  // Runs a script on a target's keys. Only NOSCRIPT, which proves that nothing ran, sends again.
+  void Evaluate(const lua::Script& script, std::vector<std::string> keys, std::string argument,
+                Answer done);
+  void Send(std::vector<std::string> command, Connection::Callback done);
+  TestClock Clock() const { return options_.clock ? options_.clock() : std::nullopt; }
+
+  const Options options_;
+  Connection connection_;
+};
+
+}  // namespace fairgate
+
+#endif  // FAIRGATE_SERVER_STORE_VALKEY_STORE_H_

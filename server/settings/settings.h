@@ -23,7 +23,7 @@ struct Settings {
   std::string log_level = "info";                  // debug, info, warning, error
   absl::Duration drain_timeout = absl::Seconds(10);
   int completion_queue_threads = 1;
-  std::string test_clock_file;                     // tests only: 8 bytes, microseconds
+  std::string test_clock_file;                     // tests only: the time as text, microseconds
 };
 
 struct ParsedSettings {

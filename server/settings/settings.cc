@@ -49,8 +49,10 @@ Setter Wait(absl::Duration Settings::*member, absl::Duration low, absl::Duration
 const std::vector<Option>& Options() {
   static const std::vector<Option> kOptions = {
       {"listen", "Address for gRPC", false, false, Text(&Settings::listen)},
-      {"metrics_listen", "Address for /metrics; empty: off", false, false,
-       Text(&Settings::metrics_listen)},
+      {"metrics_listen", "Address for /metrics, or off", false, false,
+       [](Settings* s, const std::string& v) {
+         return s->metrics_listen = v == "off" ? "" : v, std::string();
+       }},
       {"state_dir", "Directory of the embedded store", true, false, Text(&Settings::state_dir)},
       {"store", "embedded, valkey://[[user]:password@]host[:port] or valkey+unix:///path", false,
        false, Text(&Settings::store)},

@@ -1,0 +1,74 @@
+#include "server/gate/degraded_mode.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace fairgate {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch() + absl::Hours(500000);
+
+StoredPolicy TenPerMinute(v1::StoreLossMode mode) {
+  StoredPolicy stored;
+  stored.version = 3;
+  stored.policy.set_name("t");
+  stored.policy.set_on_store_loss(mode);
+  auto* d = stored.policy.add_dimensions();
+  d->set_name("requests");
+  d->set_limit(10);
+  d->mutable_window()->set_seconds(60);
+  return stored;
+}
+
+AdmitQuery Call(int i) {
+  AdmitQuery query;
+  query.target = "t";
+  query.tenant = "a";
+  query.request_id = absl::StrCat("id", i);
+  return query;
+}
+
+int Grants(DegradedMode& mode, int calls, absl::Time now) {
+  int grants = 0;
+  for (int i = 0; i < calls; ++i) {
+    const auto decision = mode.Admit(Call(i), now);
+    EXPECT_TRUE(decision.ok() && decision->degraded);
+    grants += std::holds_alternative<Grant>(decision->outcome);
+  }
+  return grants;
+}
+
+TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
+  DegradedMode mode;
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  mode.SetGates(2);
+  EXPECT_EQ(Grants(mode, 20, kStart), 5);
+  const auto deferred = mode.Admit(Call(99), kStart);
+  EXPECT_EQ(std::get<Defer>(deferred->outcome).retry_delay, absl::Seconds(12));
+  // ids that were granted stay granted, and twelve seconds hold one more
+  EXPECT_EQ(Grants(mode, 20, kStart + absl::Seconds(12)), 6);
+  EXPECT_EQ(mode.TakeGranted().size(), 6U);
+  EXPECT_TRUE(mode.TakeGranted().empty());
+}
+
+TEST(DegradedModeTest, OpenGrantsAndClosedAnswersUnavailable) {
+  DegradedMode mode;
+  EXPECT_EQ(mode.Admit(Call(0), kStart).status().code(), absl::StatusCode::kUnavailable);
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_OPEN));
+  EXPECT_EQ(Grants(mode, 40, kStart), 40);
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_CLOSED));
+  EXPECT_EQ(mode.Admit(Call(0), kStart).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(DegradedModeTest, WhatCanNeverPassIsRejected) {
+  DegradedMode mode;
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  AdmitQuery big = Call(0);
+  big.cost = {{"requests", 11}};
+  EXPECT_EQ(std::get<Reject>(mode.Admit(big, kStart)->outcome).reason,
+            RejectReason::kCostExceedsCap);
+}
+
+}  // namespace
+}  // namespace fairgate

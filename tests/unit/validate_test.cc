@@ -1,0 +1,92 @@
+#include "server/core/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace fairgate {
+namespace {
+
+v1::AdmitRequest Good() {
+  v1::AdmitRequest request;
+  request.set_target("t");
+  request.set_tenant("acme");
+  return request;
+}
+
+std::string FirstField(const v1::AdmitRequest& request) {
+  const auto result = ValidateAdmit(request);
+  const auto* violations = std::get_if<std::vector<FieldViolation>>(&result);
+  return violations == nullptr ? "" : violations->front().field;
+}
+
+TEST(ValidateTest, C10AmountsThatAreNoAmounts) {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double amount : {-1.0, std::nan(""), inf, -inf, std::pow(2.0, 63)}) {
+    v1::AdmitRequest request = Good();
+    (*request.mutable_cost())["tokens"] = amount;
+    EXPECT_EQ(FirstField(request), "cost[\"tokens\"]") << amount;
+    v1::ReleaseRequest release;
+    release.set_target("t");
+    release.set_request_id("a");
+    (*release.mutable_settle()->mutable_actual())["tokens"] = amount;
+    EXPECT_TRUE(std::holds_alternative<std::vector<FieldViolation>>(ValidateRelease(release)));
+  }
+  v1::AdmitRequest zero = Good();
+  (*zero.mutable_cost())["tokens"] = 0;
+  EXPECT_EQ(FirstField(zero), "");
+}
+
+TEST(ValidateTest, NamesAndIds) {
+  for (const std::string& name :
+       {std::string(), std::string(129, 'a'), std::string("a\nb"), std::string("\xff"),
+        std::string("\xc0\x80"), std::string("a\0b", 3), std::string("\xed\xa0\x80")}) {
+    v1::AdmitRequest request = Good();
+    request.set_tenant(name);
+    EXPECT_EQ(FirstField(request), "tenant");
+  }
+  v1::AdmitRequest request = Good();
+  request.set_tenant("Größe 東京");
+  EXPECT_EQ(FirstField(request), "");
+  request.set_request_id(std::string(257, 'x'));
+  EXPECT_EQ(FirstField(request), "request_id");
+  std::string wide;
+  for (int i = 0; i < 85; ++i) wide += "東";
+  request.set_request_id(wide);
+  EXPECT_EQ(FirstField(request), "");
+}
+
+TEST(ValidateTest, DurationsInBounds) {
+  v1::AdmitRequest request = Good();
+  request.mutable_max_hold()->set_seconds(-1);
+  EXPECT_EQ(FirstField(request), "max_hold");
+  request = Good();
+  request.mutable_timer_floor()->set_seconds(3601);
+  EXPECT_EQ(FirstField(request), "timer_floor");
+  request = Good();
+  request.mutable_deadline()->set_seconds(std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(FirstField(request), "deadline");
+  request = Good();
+  request.mutable_deadline()->set_seconds(-5);
+  EXPECT_EQ(FirstField(request), "") << "a deadline in the past is a question, not a fault";
+}
+
+TEST(ValidateTest, AnOmittedIdIsMade) {
+  const auto a = std::get<AdmitQuery>(ValidateAdmit(Good()));
+  const auto b = std::get<AdmitQuery>(ValidateAdmit(Good()));
+  EXPECT_EQ(a.request_id.size(), 32U);
+  EXPECT_NE(a.request_id, b.request_id);
+  EXPECT_EQ(a.attempt, 1U);
+}
+
+TEST(ValidateTest, ReleaseNeedsAnAction) {
+  v1::ReleaseRequest release;
+  release.set_target("t");
+  release.set_request_id("a");
+  const auto result = ValidateRelease(release);
+  EXPECT_EQ(std::get<std::vector<FieldViolation>>(result).front().field, "action");
+}
+
+}  // namespace
+}  // namespace fairgate

@@ -80,21 +80,9 @@ release:
 	cmake --preset release
 	cmake --build --preset release
 
-.PHONY: bench
-bench: release ## Measure the service end to end
-	$(WITH_RELEASE) tests/bench/service.py $(ARGS)
-
-.PHONY: bench-lua
-bench-lua: release ## Measure the scripts alone in a Valkey of their own
-	$(WITH_RELEASE) tests/bench/scripts.py $(ARGS)
-
 .PHONY: demo
 demo: release ## Watch tenants and classes share a quota
 	$(WITH_RELEASE) tests/eval/demo.py $(ARGS)
-
-.PHONY: sim
-sim: release ## Run the simulated workloads and print the table
-	$(WITH_RELEASE) tests/sim/run.py $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what was built, but not what setup installed

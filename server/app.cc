@@ -225,9 +225,10 @@ absl::Status App::Seed() {
   }
   for (const std::string& target : report->differing) {
     parts_->metrics->SetPolicyDiffers(target, true);
-    LogWarning(absl::StrCat("target ", target, ": the store's policy differs from the file's and "
-                            "stays in force; see `fairgate apply -f ", settings_.policy_file,
-                            "` or start with --policy-apply=always"));
+    LogWarning(absl::StrCat("target ", target,
+                            ": the store's policy differs from the file's and "
+                            "stays in force; see `fairgate apply -f ",
+                            settings_.policy_file, "` or start with --policy-apply=always"));
   }
   return absl::OkStatus();
 }
@@ -244,8 +245,8 @@ absl::Status App::StartServer() {
         }
       },
       settings_.completion_queue_threads);
-  parts.admin = std::make_unique<AdminService>(
-      parts.store.get(), [this](const v1::TargetPolicy& in_store) {
+  parts.admin =
+      std::make_unique<AdminService>(parts.store.get(), [this](const v1::TargetPolicy& in_store) {
         for (const v1::TargetPolicy& policy : file_policies_) {
           if (policy.name() == in_store.name()) {
             return !SamePolicy(policy, in_store);
@@ -282,20 +283,17 @@ absl::Status App::StartExposer() {
   try {
     parts.exposer = std::make_unique<prometheus::Exposer>(settings_.metrics_listen, 1);
   } catch (const std::exception& error) {
-    return absl::FailedPreconditionError(absl::StrCat("cannot expose metrics on ",
-                                                      settings_.metrics_listen, ": ",
-                                                      error.what()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot expose metrics on ", settings_.metrics_listen, ": ", error.what()));
   }
-  parts.collector = std::make_shared<TargetCollector>(parts.store.get(), parts.metrics.get(),
-                                                      [&parts] {
-        parts.metrics->SetReplayQueue(parts.gate->kept_releases(), 0);
-      });
+  parts.collector = std::make_shared<TargetCollector>(
+      parts.store.get(), parts.metrics.get(),
+      [&parts] { parts.metrics->SetReplayQueue(parts.gate->kept_releases(), 0); });
   // The collector first, so that one scrape starts the look before it reads the gauges.
   parts.exposer->RegisterCollectable(parts.collector);
   parts.exposer->RegisterCollectable(parts.metrics->registry());
   const std::vector<int> ports = parts.exposer->GetListeningPorts();
-  parts.metrics_address =
-      WithPort(settings_.metrics_listen, ports.empty() ? 0 : ports.front());
+  parts.metrics_address = WithPort(settings_.metrics_listen, ports.empty() ? 0 : ports.front());
   return absl::OkStatus();
 }
 
@@ -363,7 +361,8 @@ std::string App::Greeting() const {
       "fairgate-server ", std::string(kVersion), "\n  calls    ", address(), "\n  metrics  ",
       metrics_address().empty() ? "off" : absl::StrCat("http://", metrics_address(), "/metrics"),
       "\n  state    ", state,
-      "\nTry: build/release/bin/fairgate admit openai-prod acme --class interactive --cost tokens=500\n");
+      "\nTry: build/release/bin/fairgate admit openai-prod acme --class interactive --cost "
+      "tokens=500\n");
 }
 
 }  // namespace fairgate

@@ -53,11 +53,11 @@ using Outcome = std::variant<Grant, Defer, Reject>;
 
 // Facts about one decision that only metrics need.
 struct DecisionFacts {
-  std::string priority;           // class that decided, default filled in
-  uint32_t admits = 0;            // Admit calls of this request_id so far (grants)
-  absl::Duration waited;          // since the first ask (grants)
-  absl::Duration first_projected; // wait projected at the first ask (grants)
-  uint32_t leases_expired = 0;    // leases reaped in passing
+  std::string priority;            // class that decided, default filled in
+  uint32_t admits = 0;             // Admit calls of this request_id so far (grants)
+  absl::Duration waited;           // since the first ask (grants)
+  absl::Duration first_projected;  // wait projected at the first ask (grants)
+  uint32_t leases_expired = 0;     // leases reaped in passing
 };
 
 struct Decision {

@@ -145,8 +145,8 @@ absl::Status CheckTenants(const v1::TargetPolicy& policy, const std::set<std::st
       if (!capped.insert(cap.dimension()).second) {
         return Bad(cap_field, ".dimension: stands there twice");
       }
-      if (auto s = CheckLimit(cap_field, cap.has_limit(), cap.limit(), cap.has_window(),
-                              cap.window());
+      if (auto s =
+              CheckLimit(cap_field, cap.has_limit(), cap.limit(), cap.has_window(), cap.window());
           !s.ok()) {
         return s;
       }
@@ -252,8 +252,8 @@ void Flatten(const google::protobuf::Message& message, const std::string& prefix
       for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
         const auto& entry = reflection->GetRepeatedMessage(message, field, i);
         const auto* key = entry.GetDescriptor()->field(0);  // name, or a cap's dimension
-        Flatten(entry,
-                absl::StrCat(path, "[", entry.GetReflection()->GetString(entry, key), "]"), out);
+        Flatten(entry, absl::StrCat(path, "[", entry.GetReflection()->GetString(entry, key), "]"),
+                out);
       }
     } else if (is_duration) {
       const auto& d = static_cast<const Duration&>(reflection->GetMessage(message, field));
@@ -274,7 +274,11 @@ bool IsValidName(const std::string& name) {
   while (i < name.size()) {
     const auto c = static_cast<unsigned char>(name[i]);
     if (c < 0x20 || c == 0x7f) return false;
-    const size_t more = c < 0x80 ? 0 : (c >> 5) == 6 ? 1 : (c >> 4) == 14 ? 2 : (c >> 3) == 30 ? 3 : 4;
+    const size_t more = c < 0x80         ? 0
+                        : (c >> 5) == 6  ? 1
+                        : (c >> 4) == 14 ? 2
+                        : (c >> 3) == 30 ? 3
+                                         : 4;
     if (more == 4 || i + more >= name.size() + (more == 0 ? 1 : 0)) return false;
     uint32_t code = more == 0 ? c : c & (0x3fU >> more);
     for (size_t k = 1; k <= more; ++k) {
@@ -307,8 +311,8 @@ absl::Status ValidatePolicy(const v1::TargetPolicy& policy) {
   if (auto s = CheckClasses(policy); !s.ok()) return s;
   if (auto s = CheckTenants(policy, dimensions); !s.ok()) return s;
   if (policy.has_default_tenant_weight()) {
-    if (auto s = CheckNumber("default_tenant_weight", policy.default_tenant_weight(), 0,
-                             kWeightMax, true);
+    if (auto s = CheckNumber("default_tenant_weight", policy.default_tenant_weight(), 0, kWeightMax,
+                             true);
         !s.ok()) {
       return s;
     }

@@ -19,11 +19,11 @@ using Amounts = std::vector<std::pair<std::string, double>>;
 struct AdmitQuery {
   std::string target;
   std::string tenant;
-  std::string priority;    // class name; empty: the target's default class
-  Amounts cost;            // as sent; the decision fills in requests = 1
-  bool upper_bound = false;  // reservation: debit the bound, refund what was not used
-  std::string request_id;  // never empty here
-  uint32_t attempt = 1;    // >= 1
+  std::string priority;                    // class name; empty: the target's default class
+  Amounts cost;                            // as sent; the decision fills in requests = 1
+  bool upper_bound = false;                // reservation: debit the bound, refund what was not used
+  std::string request_id;                  // never empty here
+  uint32_t attempt = 1;                    // >= 1
   std::optional<absl::Duration> deadline;  // time left; may be <= 0
   absl::Duration timer_floor = absl::ZeroDuration();
   absl::Duration max_hold = absl::ZeroDuration();  // cut to the server's limit
@@ -46,8 +46,8 @@ struct ReleaseQuery {
   ReleaseAction action = ReleaseAction::kSettle;
   CallOutcome outcome = CallOutcome::kUnknown;  // settle
   Amounts usage;  // settle: actual; extend: used so far. Absent dimensions are unknown.
-  absl::Duration retry_after = absl::ZeroDuration();     // settle, rate limited
-  std::optional<absl::Duration> lease_ttl;               // extend; unset: the target's
+  absl::Duration retry_after = absl::ZeroDuration();  // settle, rate limited
+  std::optional<absl::Duration> lease_ttl;            // extend; unset: the target's
 };
 
 }  // namespace fairgate

@@ -77,8 +77,7 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
     const double part = d.limit / gates_;
     if (part <= 0 || cost > d.limit) {
       Reject reject;
-      reject.reason =
-          part <= 0 ? RejectReason::kTargetDisabled : RejectReason::kCostExceedsCap;
+      reject.reason = part <= 0 ? RejectReason::kTargetDisabled : RejectReason::kCostExceedsCap;
       reject.dimension = d.name;
       reject.message = absl::StrCat("\"", d.name, "\" can hold ", d.limit, " at most");
       decision.outcome = std::move(reject);

@@ -75,7 +75,8 @@ class Configuring : public std::enable_shared_from_this<Configuring> {
 
   void Delete(bool there, uint64_t version) {
     if (!there) {
-      return done_(absl::NotFoundError(absl::StrCat("no target \"", request_.policy().name(), "\"")));
+      return done_(
+          absl::NotFoundError(absl::StrCat("no target \"", request_.policy().name(), "\"")));
     }
     if (request_.validate_only()) return done_(v1::ConfigureResponse());
     store_->DeleteTarget(request_.policy().name(), version,
@@ -210,7 +211,8 @@ void Gate::ReplayGrants() {
     query.deadline.reset();
     store_->Admit(query, [](absl::StatusOr<Decision> decision) {
       // Away again: the grant is lost to the books, as it would be with a lost lease.
-      if (!decision.ok()) LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
+      if (!decision.ok())
+        LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
     });
   }
   degraded_.Reset();

@@ -108,8 +108,9 @@ class Metrics::Impl {
   explicit Impl(MetricsOptions options)
       : options_(std::move(options)),
         listed_tenants_(options_.tenants.begin(), options_.tenants.end()) {
-    AddGauge("fairgate_build_info", "Version of the server; always 1").Add(
-        {{"version", std::string(kVersion)}}).Set(1);
+    AddGauge("fairgate_build_info", "Version of the server; always 1")
+        .Add({{"version", std::string(kVersion)}})
+        .Set(1);
   }
 
   Family<Counter>& AddCounter(const char* name, const char* help) {
@@ -171,8 +172,7 @@ class Metrics::Impl {
 
   const MetricsOptions options_;
   const std::set<std::string> listed_tenants_;
-  const std::shared_ptr<prometheus::Registry> registry_ =
-      std::make_shared<prometheus::Registry>();
+  const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
 
   // Families lock themselves.
   Family<Counter>& admit_outcomes_ =
@@ -228,8 +228,7 @@ class Metrics::Impl {
   std::set<std::string> targets_;
   std::map<std::string, std::set<std::string>> classes_;
   std::map<std::string, std::set<std::string>> dimensions_;
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, Counter*>
-      admit_handles_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, Counter*> admit_handles_;
 };
 
 Metrics::Metrics(MetricsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -270,8 +269,7 @@ void Metrics::OnAdmit(const AdmitQuery& query, const Decision& decision) {
         absl::ToDoubleSeconds(decision.facts.waited - decision.facts.first_projected));
   }
   if (!impl_->listed_tenants_.empty()) {
-    impl_->tenant_grants_
-        .Add({{"target", target}, {"tenant", impl_->TenantLabel(query.tenant)}})
+    impl_->tenant_grants_.Add({{"target", target}, {"tenant", impl_->TenantLabel(query.tenant)}})
         .Increment();
   }
 }
@@ -280,8 +278,8 @@ void Metrics::OnAdmitError(const std::string& target, const absl::Status& status
   Counter* counter = nullptr;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    counter = &impl_->AdmitCounter(impl_->TargetLabel(target, false), "", "error",
-                                   CodeName(status));
+    counter =
+        &impl_->AdmitCounter(impl_->TargetLabel(target, false), "", "error", CodeName(status));
   }
   counter->Increment();
 }
@@ -384,12 +382,8 @@ void Metrics::SetTarget(const v1::InspectTargetResponse& state, const Fairness& 
   impl_->leases_open_.Add({{"target", label}}).Set(static_cast<double>(state.leases_open()));
 }
 
-void Metrics::SetWaiters(uint64_t waiters) {
-  impl_->waiters_.Set(static_cast<double>(waiters));
-}
+void Metrics::SetWaiters(uint64_t waiters) { impl_->waiters_.Set(static_cast<double>(waiters)); }
 
-const std::shared_ptr<prometheus::Registry>& Metrics::registry() const {
-  return impl_->registry_;
-}
+const std::shared_ptr<prometheus::Registry>& Metrics::registry() const { return impl_->registry_; }
 
 }  // namespace fairgate

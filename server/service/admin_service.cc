@@ -55,8 +55,8 @@ grpc::ServerUnaryReactor* AdminService::InspectTarget(grpc::CallbackServerContex
   }
   const uint32_t flows = request->flows_max() == 0 ? kFlowsDefault : request->flows_max();
   store_->Inspect(request->target(), flows,
-                  [this, reactor, response, target = request->target()](
-                      absl::StatusOr<v1::InspectTargetResponse> state) {
+                  [this, reactor, response,
+                   target = request->target()](absl::StatusOr<v1::InspectTargetResponse> state) {
                     if (!state.ok()) {
                       reactor->Finish(ToGrpcStatus(state.status()));
                       return;

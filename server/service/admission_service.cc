@@ -43,17 +43,17 @@ class AdmissionService::Service final
                                       v1::ConfigureResponse* response) override {
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     owner_->Enter();
-    owner_->gate_->Configure(
-        *request, [owner = owner_, reactor, response](absl::StatusOr<v1::ConfigureResponse> answer) {
-          if (answer.ok()) {
-            *response = *std::move(answer);
-            reactor->Finish(grpc::Status::OK);
-          } else {
-            owner->Fault(answer.status());
-            reactor->Finish(ToGrpcStatus(answer.status()));
-          }
-          owner->Leave();
-        });
+    owner_->gate_->Configure(*request, [owner = owner_, reactor,
+                                        response](absl::StatusOr<v1::ConfigureResponse> answer) {
+      if (answer.ok()) {
+        *response = *std::move(answer);
+        reactor->Finish(grpc::Status::OK);
+      } else {
+        owner->Fault(answer.status());
+        reactor->Finish(ToGrpcStatus(answer.status()));
+      }
+      owner->Leave();
+    });
     return reactor;
   }
 
@@ -144,14 +144,15 @@ class AdmissionService::ReleaseCall final : public Event {
       Fail(ToStatus(*faults));
       return;
     }
-    owner_->gate_->Release(std::get<0>(std::move(validated)), [this](absl::StatusOr<ReleaseReport> report) {
-      if (!report.ok()) {
-        Fail(report.status());
-        return;
-      }
-      owner_->metrics_->OnRelease(request_.target(), *report);
-      responder_.Finish(ToProto(*report), grpc::Status::OK, this);
-    });
+    owner_->gate_->Release(std::get<0>(std::move(validated)),
+                           [this](absl::StatusOr<ReleaseReport> report) {
+                             if (!report.ok()) {
+                               Fail(report.status());
+                               return;
+                             }
+                             owner_->metrics_->OnRelease(request_.target(), *report);
+                             responder_.Finish(ToProto(*report), grpc::Status::OK, this);
+                           });
   }
 
  private:

@@ -31,9 +31,8 @@ absl::StatusOr<StoredPolicy> Read(AdmissionStore* store, const std::string& targ
 }
 
 absl::StatusOr<Decision> Ask(AdmissionStore* store, const AdmitQuery& query) {
-  return Await<Decision>([&](AdmissionStore::Callback<Decision> done) {
-    store->Admit(query, std::move(done));
-  });
+  return Await<Decision>(
+      [&](AdmissionStore::Callback<Decision> done) { store->Admit(query, std::move(done)); });
 }
 
 absl::Status Wrong(const std::string& what) {
@@ -97,8 +96,8 @@ absl::Status TestDecisions(AdmissionStore* store, const std::string& target) {
   if (released->result != ReleaseResult::kSettled || released->refunded.empty()) {
     return Wrong("a call that was not sent is not refunded");
   }
-  absl::StatusOr<v1::InspectTargetResponse> state =
-      Await<v1::InspectTargetResponse>([&](AdmissionStore::Callback<v1::InspectTargetResponse> done) {
+  absl::StatusOr<v1::InspectTargetResponse> state = Await<v1::InspectTargetResponse>(
+      [&](AdmissionStore::Callback<v1::InspectTargetResponse> done) {
         store->Inspect(target, 10, std::move(done));
       });
   if (!state.ok()) {
@@ -141,8 +140,7 @@ bool SamePolicy(const v1::TargetPolicy& a, const v1::TargetPolicy& b) {
 }
 
 absl::StatusOr<SeedReport> SeedPolicies(AdmissionStore* store,
-                                        const std::vector<v1::TargetPolicy>& targets,
-                                        bool always) {
+                                        const std::vector<v1::TargetPolicy>& targets, bool always) {
   SeedReport report;
   for (const v1::TargetPolicy& policy : targets) {
     absl::StatusOr<StoredPolicy> stored = Read(store, policy.name());

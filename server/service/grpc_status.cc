@@ -59,13 +59,12 @@ bool LooksLikeField(absl::string_view text) {
 google::rpc::BadRequest ToBadRequest(absl::string_view message) {
   google::rpc::BadRequest bad_request;
   for (const absl::string_view line : absl::StrSplit(message, '\n', absl::SkipEmpty())) {
-    google::rpc::BadRequest::FieldViolation* const violation =
-        bad_request.add_field_violations();
+    google::rpc::BadRequest::FieldViolation* const violation = bad_request.add_field_violations();
     // Names inside brackets may hold ": ", so look for the first one that ends a path.
     size_t colon = line.find(": ");
-    while (colon != absl::string_view::npos && line.substr(0, colon).find('[') !=
-               absl::string_view::npos && line.substr(0, colon).find(']') ==
-               absl::string_view::npos) {
+    while (colon != absl::string_view::npos &&
+           line.substr(0, colon).find('[') != absl::string_view::npos &&
+           line.substr(0, colon).find(']') == absl::string_view::npos) {
       colon = line.find(": ", colon + 1);
     }
     if (colon != absl::string_view::npos && LooksLikeField(line.substr(0, colon))) {

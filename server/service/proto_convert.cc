@@ -79,8 +79,7 @@ class OutcomeWriter {
     const absl::Duration delay =
         std::max(absl::Ceil(defer.retry_delay, absl::Milliseconds(1)), absl::Milliseconds(1));
     *out->mutable_retry_delay() = ToProto(delay);
-    *out->mutable_projected_wait() =
-        ToProto(std::max(defer.projected_wait, absl::ZeroDuration()));
+    *out->mutable_projected_wait() = ToProto(std::max(defer.projected_wait, absl::ZeroDuration()));
     for (const Limit& limit : defer.limited_by) {
       v1::Limit* const added = out->add_limited_by();
       added->set_layer(ToEnum(limit.layer));

@@ -19,9 +19,9 @@ absl::StatusOr<v1::PolicyFile> ParsePolicyFile(const std::string& text,
   std::set<std::string> names;
   for (int i = 0; i < file.targets_size(); ++i) {
     const v1::TargetPolicy& target = file.targets(i);
-    const std::string at = absl::StrCat(
-        file_name, ":", root["targets"][static_cast<size_t>(i)].Mark().line + 1, ": targets[",
-        target.name().empty() ? absl::StrCat(i) : target.name(), "].");
+    const std::string at =
+        absl::StrCat(file_name, ":", root["targets"][static_cast<size_t>(i)].Mark().line + 1,
+                     ": targets[", target.name().empty() ? absl::StrCat(i) : target.name(), "].");
     if (!names.insert(target.name()).second) {
       return absl::InvalidArgumentError(absl::StrCat(at, "name: stands there twice"));
     }

@@ -9,8 +9,8 @@
 
 namespace fairgate {
 
-// Reads and checks a policy file. kInvalidArgument "file:line: field: what is allowed" for the first
-// fault; kNotFound when it cannot be read.
+// Reads and checks a policy file. kInvalidArgument "file:line: field: what is allowed" for the
+// first fault; kNotFound when it cannot be read.
 absl::StatusOr<v1::PolicyFile> LoadPolicyFile(const std::string& path);
 
 // The same from text; `file_name` is for messages.

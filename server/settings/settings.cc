@@ -116,11 +116,11 @@ absl::Status ReadFile(const std::string& path, Settings* settings) {
         if (name == o.name && !o.hidden) option = &o;
       }
       if (option == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            at, "unknown setting; allowed: ",
-            absl::StrJoin(Options(), ", ", [](std::string* out, const Option& o) {
-              if (!o.hidden) out->append(o.name);
-            })));
+        return absl::InvalidArgumentError(
+            absl::StrCat(at, "unknown setting; allowed: ",
+                         absl::StrJoin(Options(), ", ", [](std::string* out, const Option& o) {
+                           if (!o.hidden) out->append(o.name);
+                         })));
       }
       if (seen[name]++ > 0) return absl::InvalidArgumentError(at + "stands there twice");
       std::string value;

@@ -154,8 +154,7 @@ absl::Status ParseYaml(const std::string& text, const std::string& file_name, Me
     if (root.IsNull()) return absl::OkStatus();
     return Loader(file_name).Fill(root, "", message);
   } catch (const YAML::Exception& e) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file_name, ":", e.mark.line + 1, ": ", e.msg));
+    return absl::InvalidArgumentError(absl::StrCat(file_name, ":", e.mark.line + 1, ": ", e.msg));
   }
 }
 

@@ -21,8 +21,8 @@ std::string EscapeTarget(std::string_view target) {
 std::vector<std::string> TargetKeys(std::string_view target) {
   const std::string prefix = "fg:{" + EscapeTarget(target) + "}:";
   std::vector<std::string> keys;
-  for (const char* part : {"policy", "state", "flows", "order", "calls", "due", "expiry", "caps",
-                           "window"}) {
+  for (const char* part :
+       {"policy", "state", "flows", "order", "calls", "due", "expiry", "caps", "window"}) {
     keys.push_back(prefix + part);
   }
   return keys;

@@ -207,11 +207,10 @@ Outcome ReadOutcome(const Reader& reader, std::string_view verdict, Decision* de
       }
       const msgpack::object* parts = limit->via.array.ptr;
       defer.limited_by.push_back(
-          {Parse<Layer>(reader.AsText(parts[0]),
-                        {{"target", Layer::kTarget},
-                         {"class", Layer::kClass},
-                         {"tenant", Layer::kTenant}},
-                        ok),
+          {Parse<Layer>(
+               reader.AsText(parts[0]),
+               {{"target", Layer::kTarget}, {"class", Layer::kClass}, {"tenant", Layer::kTenant}},
+               ok),
            limit->via.array.size == 2 ? reader.AsText(parts[1]) : ""});
     }
     decision->may_hold = reader.Flag("hold");
@@ -219,15 +218,14 @@ Outcome ReadOutcome(const Reader& reader, std::string_view verdict, Decision* de
   }
   if (verdict != "reject") *ok = false;
   Reject reject;
-  reject.reason = Parse<RejectReason>(
-      reader.Text("reason"),
-      {{"cost_exceeds_cap", RejectReason::kCostExceedsCap},
-       {"target_disabled", RejectReason::kTargetDisabled},
-       {"deadline_unreachable", RejectReason::kDeadlineUnreachable},
-       {"already_settled", RejectReason::kAlreadySettled},
-       {"superseded", RejectReason::kSuperseded},
-       {"tenant_not_listed", RejectReason::kTenantNotListed}},
-      ok);
+  reject.reason = Parse<RejectReason>(reader.Text("reason"),
+                                      {{"cost_exceeds_cap", RejectReason::kCostExceedsCap},
+                                       {"target_disabled", RejectReason::kTargetDisabled},
+                                       {"deadline_unreachable", RejectReason::kDeadlineUnreachable},
+                                       {"already_settled", RejectReason::kAlreadySettled},
+                                       {"superseded", RejectReason::kSuperseded},
+                                       {"tenant_not_listed", RejectReason::kTenantNotListed}},
+                                      ok);
   reject.message = reader.Text("message");
   reject.dimension = reader.Text("dimension", false);
   if (reader.Has("earliest_us")) reject.earliest = reader.Micros("earliest_us");

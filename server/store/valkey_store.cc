@@ -25,8 +25,7 @@ absl::StatusOr<Reply> Expect(absl::StatusOr<Reply> reply, Type type) {
 }  // namespace
 
 ValkeyStore::ValkeyStore(Options options)
-    : options_(std::move(options)),
-      connection_([this] {
+    : options_(std::move(options)), connection_([this] {
         Connection::Options connection;
         connection.address = options_.address;
         connection.on_change = options_.on_change;
@@ -59,16 +58,15 @@ void ValkeyStore::Evaluate(const lua::Script& script, std::vector<std::string> k
     }
   };
   std::vector<std::string> again = command("EVAL", std::string(script.text));
-  Send(command("EVALSHA", std::string(script.sha1)),
-       [this, again = std::move(again), finish = std::move(finish)](
-           absl::StatusOr<Reply> reply) mutable {
-         if (reply.ok() && reply->type == Type::kError &&
-             absl::StartsWith(reply->text, "NOSCRIPT")) {
-           Send(std::move(again), std::move(finish));  // EVAL loads it, too
-         } else {
-           finish(std::move(reply));
-         }
-       });
+  Send(command("EVALSHA", std::string(script.sha1)), [this, again = std::move(again),
+                                                      finish = std::move(finish)](
+                                                         absl::StatusOr<Reply> reply) mutable {
+    if (reply.ok() && reply->type == Type::kError && absl::StartsWith(reply->text, "NOSCRIPT")) {
+      Send(std::move(again), std::move(finish));  // EVAL loads it, too
+    } else {
+      finish(std::move(reply));
+    }
+  });
 }
 
 void ValkeyStore::Admit(const AdmitQuery& query, Callback<Decision> done) {

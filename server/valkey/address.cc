@@ -11,9 +11,9 @@ namespace fairgate {
 namespace {
 
 absl::Status Wrong(std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "store address: ", absl::string_view(what.data(), what.size()),
-      "; expected embedded, valkey://host:port or valkey+unix:///path"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("store address: ", absl::string_view(what.data(), what.size()),
+                   "; expected embedded, valkey://host:port or valkey+unix:///path"));
 }
 
 std::optional<std::string> PercentDecode(std::string_view text) {
@@ -105,8 +105,7 @@ absl::StatusOr<ValkeyAddress> ParseValkeyAddress(std::string_view text) {
     if (colon != std::string_view::npos) port = text.substr(colon);
   }
   if (address.host.empty()) return Wrong("no host");
-  if (!port.empty() &&
-      (port[0] != ':' || !ParseInt(port.substr(1), 1, 65535, &address.port))) {
+  if (!port.empty() && (port[0] != ':' || !ParseInt(port.substr(1), 1, 65535, &address.port))) {
     return Wrong("the port is not a number from 1 to 65535");
   }
   return address;

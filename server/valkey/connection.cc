@@ -49,8 +49,8 @@ struct Pending {
 // The server is there but cannot serve now; nothing of it is a verdict.
 bool CannotServe(std::string_view error) {
   static constexpr std::string_view kCodes[] = {
-      "LOADING", "READONLY", "BUSY", "OOM", "MOVED", "ASK", "CLUSTERDOWN", "MASTERDOWN",
-      "NOREPLICAS", "TRYAGAIN"};
+      "LOADING", "READONLY",    "BUSY",       "OOM",        "MOVED",
+      "ASK",     "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN"};
   const std::string_view code = error.substr(0, error.find(' '));
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
 }
@@ -118,9 +118,9 @@ class Connection::Loop {
 
   bool WaitConnected(absl::Duration timeout) const {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, absl::ToChronoMicroseconds(timeout),
-                             [this] { return connected_ || stopping_; }) &&
-           connected_;
+    return changed_.wait_for(lock, absl::ToChronoMicroseconds(timeout), [this] {
+      return connected_ || stopping_;
+    }) && connected_;
   }
 
   void Stop() {
@@ -245,12 +245,10 @@ class Connection::Loop {
 
   void Dial() {
     const ValkeyAddress& address = options_.address;
-    redisAsyncContext* context =
-        address.unix_socket.empty()
-            ? redisAsyncConnect(address.host.c_str(), address.port)
-            : redisAsyncConnectUnix(address.unix_socket.c_str());
-    if (context == nullptr || context->err != 0 ||
-        redisLibuvAttach(context, &loop_) != REDIS_OK) {
+    redisAsyncContext* context = address.unix_socket.empty()
+                                     ? redisAsyncConnect(address.host.c_str(), address.port)
+                                     : redisAsyncConnectUnix(address.unix_socket.c_str());
+    if (context == nullptr || context->err != 0 || redisLibuvAttach(context, &loop_) != REDIS_OK) {
       reason_ = context != nullptr && context->err != 0 ? context->errstr : "cannot connect";
       if (context != nullptr) redisAsyncFree(context);
       Later();
@@ -264,9 +262,8 @@ class Connection::Loop {
       auto* loop = static_cast<Loop*>(c->data);
       if (status != REDIS_OK) loop->Lost(c);
     });
-    redisAsyncSetDisconnectCallback(context, [](const redisAsyncContext* c, int) {
-      static_cast<Loop*>(c->data)->Lost(c);
-    });
+    redisAsyncSetDisconnectCallback(
+        context, [](const redisAsyncContext* c, int) { static_cast<Loop*>(c->data)->Lost(c); });
     StartTick();
     if (!address.password.empty()) {
       std::vector<std::string> auth = {"AUTH"};

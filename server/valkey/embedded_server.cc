@@ -73,13 +73,13 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
     return absl::FailedPreconditionError(absl::StrCat(lock, ": ", std::strerror(errno)));
   }
   if (flock(server->lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "state directory ", server->directory_, " is used by another fairgate-server"));
+    return absl::FailedPreconditionError(absl::StrCat("state directory ", server->directory_,
+                                                      " is used by another fairgate-server"));
   }
   server->address_.unix_socket = server->directory_ + "/valkey.sock";
   if (server->address_.unix_socket.size() >= sizeof(sockaddr_un::sun_path)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "state directory ", server->directory_, ": the path is too long for a Unix socket"));
+    return absl::FailedPreconditionError(absl::StrCat("state directory ", server->directory_,
+                                                      ": the path is too long for a Unix socket"));
   }
   if (absl::Status status = server->Spawn(); !status.ok()) return status;
   for (int i = 0; i < 1500; ++i) {  // a large append-only file takes its time
@@ -90,8 +90,8 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
     }
     if (waitpid(server->pid_, nullptr, WNOHANG) == server->pid_.load()) {
       server->pid_ = -1;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "valkey-server ended at once; its log is ", server->directory_, "/valkey.log"));
+      return absl::FailedPreconditionError(absl::StrCat("valkey-server ended at once; its log is ",
+                                                        server->directory_, "/valkey.log"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -100,11 +100,25 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
 
 absl::Status EmbeddedServer::Spawn() {
   unlink(address_.unix_socket.c_str());
-  const std::vector<std::string> args = {
-      binary_,  "--port",       "0",    "--unixsocket",  address_.unix_socket,
-      "--dir",  directory_,     "--save", "",            "--appendonly",
-      "yes",    "--appendfsync", "everysec", "--logfile", directory_ + "/valkey.log",
-      "--unixsocketperm", "700", "--daemonize", "no"};
+  const std::vector<std::string> args = {binary_,
+                                         "--port",
+                                         "0",
+                                         "--unixsocket",
+                                         address_.unix_socket,
+                                         "--dir",
+                                         directory_,
+                                         "--save",
+                                         "",
+                                         "--appendonly",
+                                         "yes",
+                                         "--appendfsync",
+                                         "everysec",
+                                         "--logfile",
+                                         directory_ + "/valkey.log",
+                                         "--unixsocketperm",
+                                         "700",
+                                         "--daemonize",
+                                         "no"};
   std::vector<char*> argv;
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);

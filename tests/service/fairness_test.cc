@@ -33,7 +33,8 @@ TEST(MaxMinShares, ExampleOfTheDrfPaper) {
 }
 
 TEST(MaxMinShares, ClassesByWeightWhateverTheirCrowd) {
-  const auto shares = MaxMinShares({3, 1}, {Flow(0, 1, {1}), Flow(1, 1, {1}), Flow(1, 1, {1})}, {1});
+  const auto shares =
+      MaxMinShares({3, 1}, {Flow(0, 1, {1}), Flow(1, 1, {1}), Flow(1, 1, {1})}, {1});
   EXPECT_NEAR(shares[0], 0.75, 1e-9);
   EXPECT_NEAR(shares[1], 0.125, 1e-9);
   EXPECT_NEAR(shares[2], 0.125, 1e-9);
@@ -52,8 +53,8 @@ TEST(MaxMinShares, WhatAFlowLeavesStaysInItsClassFirst) {
 }
 
 TEST(MaxMinShares, AFullDimensionStopsOnlyWhoUsesIt) {
-  const auto shares = MaxMinShares(
-      {1}, {Flow(0, 1, {1, 0}), Flow(0, 1, {1, 0}), Flow(0, 1, {0, 1})}, {1, 1});
+  const auto shares =
+      MaxMinShares({1}, {Flow(0, 1, {1, 0}), Flow(0, 1, {1, 0}), Flow(0, 1, {0, 1})}, {1, 1});
   EXPECT_NEAR(shares[0], 0.5, 1e-9);
   EXPECT_NEAR(shares[1], 0.5, 1e-9);
   EXPECT_NEAR(shares[2], 1, 1e-9);

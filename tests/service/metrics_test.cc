@@ -98,15 +98,16 @@ TEST(Metrics, CountsByOutcome) {
   Metrics metrics({});
   TouchAll(metrics);
   const std::string text = Scrape(metrics);
-  for (const char* const line : {
-           R"(fairgate_admit_outcomes_total{class="high",outcome="grant",reason="new",target="t"} 1)",
-           R"(fairgate_admit_outcomes_total{class="low",outcome="defer",reason="class",target="t"} 1)",
-           R"(fairgate_admit_outcomes_total{class="",outcome="error",reason="unavailable",target="t"} 1)",
-           R"(fairgate_degraded_answers_total{outcome="grant",target="t"} 1)",
-           R"(fairgate_releases_total{result="settled",target="t"} 2)",
-           R"(fairgate_cap_used_ratio{dimension="tokens",target="t"} 0.75)",
-           R"(fairgate_class_achievement_ratio{class="high",target="t"} 0.9)",
-           "fairgate_usage_missing_total 1", "fairgate_waiters 7"}) {
+  for (
+      const char* const line :
+      {R"(fairgate_admit_outcomes_total{class="high",outcome="grant",reason="new",target="t"} 1)",
+       R"(fairgate_admit_outcomes_total{class="low",outcome="defer",reason="class",target="t"} 1)",
+       R"(fairgate_admit_outcomes_total{class="",outcome="error",reason="unavailable",target="t"} 1)",
+       R"(fairgate_degraded_answers_total{outcome="grant",target="t"} 1)",
+       R"(fairgate_releases_total{result="settled",target="t"} 2)",
+       R"(fairgate_cap_used_ratio{dimension="tokens",target="t"} 0.75)",
+       R"(fairgate_class_achievement_ratio{class="high",target="t"} 0.9)",
+       "fairgate_usage_missing_total 1", "fairgate_waiters 7"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
   }
   EXPECT_EQ(text.find("made up"), std::string::npos);

@@ -183,8 +183,7 @@ TEST_F(ServiceTest, ConfigureWritesAndChecksTheVersion) {
   request.mutable_policy()->mutable_dimensions(0)->set_limit(5);
   request.set_expected_version(9);
   grpc::ClientContext again;
-  EXPECT_EQ(stub_->Configure(&again, request, &response).error_code(),
-            grpc::StatusCode::ABORTED);
+  EXPECT_EQ(stub_->Configure(&again, request, &response).error_code(), grpc::StatusCode::ABORTED);
 }
 
 TEST_F(ServiceTest, AdminListsAndInspects) {

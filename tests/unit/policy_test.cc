@@ -30,9 +30,10 @@ std::string Error(const std::string& text) {
 TEST(PolicyFileTest, FaultsAreNamedWithFileAndLine) {
   EXPECT_EQ(Error("targets:\n  - name: a\n    colour: red\n").substr(0, 47),
             "f.yaml:3: targets[0].colour: unknown key; allow");
-  EXPECT_EQ(Error("targets:\n  - name: a\n    dimensions:\n      - {name: r, limit: 5, window: 60}\n"),
-            "f.yaml:4: targets[0].dimensions[0].window: must be a duration with a unit, for example "
-            "250ms, 1s, 1m, 1h");
+  EXPECT_EQ(
+      Error("targets:\n  - name: a\n    dimensions:\n      - {name: r, limit: 5, window: 60}\n"),
+      "f.yaml:4: targets[0].dimensions[0].window: must be a duration with a unit, for example "
+      "250ms, 1s, 1m, 1h");
   EXPECT_EQ(
       Error("targets:\n  - name: a\n    dimensions:\n      - {name: r, limit: -5, window: 1s}\n"),
       "f.yaml:2: targets[a].dimensions[r].limit: must be 0 to 1e+12, got -5");
@@ -40,7 +41,8 @@ TEST(PolicyFileTest, FaultsAreNamedWithFileAndLine) {
             "f.yaml:2: targets[llm].classes[p3].name: \"p3\" stands there twice");
   EXPECT_EQ(Error(std::string(kGood) + "      - {name: p4, weight: -1}\n"),
             "f.yaml:2: targets[llm].classes[p4].weight: must be 0 to 1e+06, got -1");
-  EXPECT_EQ(Error("targets:\n  - name: a\n    name: b\n"), "f.yaml:3: targets[0].name: stands there twice");
+  EXPECT_EQ(Error("targets:\n  - name: a\n    name: b\n"),
+            "f.yaml:3: targets[0].name: stands there twice");
   EXPECT_EQ(Error("targets:\n  - name: a\n    discipline: fifo\n"),
             "f.yaml:3: targets[0].discipline: must be one of queue, buckets");
   EXPECT_NE(Error("targets: [\n"), "");

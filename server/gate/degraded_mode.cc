@@ -18,6 +18,10 @@ double CostIn(const AdmitQuery& query, const std::string& dimension) {
   return dimension == "requests" ? 1 : 0;
 }
 
+std::string KeyOf(const AdmitQuery& query) {
+  return absl::StrCat(query.target.size(), ":", query.target, query.request_id, "#", query.attempt);
+}
+
 }  // namespace
 
 void DegradedMode::Learn(const StoredPolicy& stored) {
@@ -61,9 +65,7 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
   decision.degraded = true;
   decision.config_version = target.version;
   decision.facts.priority = query.priority.empty() ? target.policy.default_class : query.priority;
-  const std::string key =
-      absl::StrCat(query.target.size(), ":", query.target, query.request_id, "#", query.attempt);
-  const bool repeated = granted_.contains(key);
+  const bool repeated = granted_.contains(KeyOf(query));
   Grant grant;
   grant.lease_expires_in = absl::Microseconds(target.policy.lease_us);
   grant.repeated = repeated;
@@ -110,12 +112,7 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
     for (const auto& [name, cost] : grant.debited) {
       if (auto b = target.buckets.find(name); b != target.buckets.end()) b->second.level -= cost;
     }
-    granted_[key] = query;
-    order_.push_back(key);
-    if (order_.size() > kRememberedMax) {
-      granted_.erase(order_.front());
-      order_.pop_front();
-    }
+    Remember(query);
   }
   decision.outcome = std::move(grant);
   return decision;
@@ -129,6 +126,21 @@ std::vector<AdmitQuery> DegradedMode::TakeGranted() {
   }
   order_.clear();
   return out;
+}
+
+void DegradedMode::Remember(const AdmitQuery& query) {
+  const std::string key = KeyOf(query);
+  if (!granted_.insert_or_assign(key, query).second) return;
+  order_.push_back(key);
+  if (order_.size() > kRememberedMax) {
+    granted_.erase(order_.front());
+    order_.pop_front();
+  }
+}
+
+void DegradedMode::Return(const AdmitQuery& query) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Remember(query);
 }
 
 void DegradedMode::Reset() {

@@ -36,6 +36,8 @@ class DegradedMode {
 
   // What was granted since the last call, oldest first, to be debited now that the store is back.
   std::vector<AdmitQuery> TakeGranted();
+  // One that could not be debited after all, for the next time.
+  void Return(const AdmitQuery& query);
   // The store is back: the next outage starts with full parts.
   void Reset();
 
@@ -50,6 +52,8 @@ class DegradedMode {
     CompiledPolicy policy;
     std::map<std::string, Bucket> buckets;
   };
+
+  void Remember(const AdmitQuery& query);  // with mutex_ held
 
   mutable std::mutex mutex_;  // guards all
   std::map<std::string, Target> targets_;

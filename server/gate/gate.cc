@@ -209,10 +209,12 @@ void Gate::ReplayGrants() {
     query.forced = true;
     query.max_hold = absl::ZeroDuration();
     query.deadline.reset();
-    store_->Admit(query, [](absl::StatusOr<Decision> decision) {
-      // Away again: the grant is lost to the books, as it would be with a lost lease.
-      if (!decision.ok())
+    store_->Admit(query, [this, query](absl::StatusOr<Decision> decision) {
+      if (absl::IsUnavailable(decision.status())) {
+        degraded_.Return(query);  // debiting twice is impossible by its id
+      } else if (!decision.ok()) {
         LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
+      }
     });
   }
   degraded_.Reset();

@@ -48,8 +48,12 @@ TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
   EXPECT_EQ(std::get<Defer>(deferred->outcome).retry_delay, absl::Seconds(12));
   // ids that were granted stay granted, and twelve seconds hold one more
   EXPECT_EQ(Grants(mode, 20, kStart + absl::Seconds(12)), 6);
-  EXPECT_EQ(mode.TakeGranted().size(), 6U);
+  const auto granted = mode.TakeGranted();
+  EXPECT_EQ(granted.size(), 6U);
   EXPECT_TRUE(mode.TakeGranted().empty());
+  mode.Return(granted[3]);
+  mode.Return(granted[3]);
+  ASSERT_EQ(mode.TakeGranted().size(), 1U);
 }
 
 TEST(DegradedModeTest, OpenGrantsAndClosedAnswersUnavailable) {

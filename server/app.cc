@@ -286,9 +286,10 @@ absl::Status App::StartExposer() {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot expose metrics on ", settings_.metrics_listen, ": ", error.what()));
   }
-  parts.collector = std::make_shared<TargetCollector>(
-      parts.store.get(), parts.metrics.get(),
-      [&parts] { parts.metrics->SetReplayQueue(parts.gate->kept_releases(), 0); });
+  parts.collector =
+      std::make_shared<TargetCollector>(parts.store.get(), parts.metrics.get(), [&parts] {
+        parts.metrics->SetReplayQueue(parts.gate->kept_releases(), parts.gate->dropped_releases());
+      });
   // The collector first, so that one scrape starts the look before it reads the gauges.
   parts.exposer->RegisterCollectable(parts.collector);
   parts.exposer->RegisterCollectable(parts.metrics->registry());

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/field_mask_util.h>
+#include <google/protobuf/util/message_differencer.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +48,8 @@ absl::Status CheckDuration(const std::string& field, const Duration& d, int64_t 
     return absl::OkStatus();
   }
   return Bad(field, ": must be ", static_cast<double>(low_us) / 1e6, " s to ",
-             static_cast<double>(high_us) / 1e6, " s, got ", d.seconds(), " s");
+             static_cast<double>(high_us) / 1e6, " s, got ",
+             static_cast<double>(d.seconds()) + d.nanos() / 1e9, " s");
 }
 
 absl::Status CheckName(const std::string& field, const std::string& name,
@@ -384,8 +386,14 @@ absl::StatusOr<v1::TargetPolicy> MergePolicy(const v1::TargetPolicy& current,
     options.set_replace_message_fields(true);
     google::protobuf::util::FieldMaskUtil::MergeMessageTo(request.policy(), plain, options,
                                                           &merged);
-  } else if (request.has_remove() && request.policy().dimensions_size() == 0) {
-    merged = current;  // a request that only removes
+  } else if (request.has_remove()) {
+    v1::TargetPolicy bare;
+    bare.set_name(request.policy().name());
+    // Nothing but the name: a request that only removes.
+    if (google::protobuf::util::MessageDifferencer::Equals(request.policy(), bare)) {
+      merged = current;
+      merged.set_name(bare.name());
+    }
   }
   RemoveByName(request.remove().dimensions(), merged.mutable_dimensions());
   RemoveByName(request.remove().classes(), merged.mutable_classes());

@@ -19,8 +19,10 @@ constexpr char kNameRule[] = "must be 1 to 128 bytes of UTF-8 without control ch
 
 std::string MakeId() {
   thread_local std::mt19937_64 random{[] {
-    std::random_device device;
-    return (static_cast<uint64_t>(device()) << 32) ^ device();
+    std::random_device device;  // a single word as seed would leave 64 of the 128 bits
+    std::seed_seq seed{device(), device(), device(), device(),
+                       device(), device(), device(), device()};
+    return std::mt19937_64(seed);
   }()};
   return absl::StrCat(absl::Hex(random(), absl::kZeroPad16), absl::Hex(random(), absl::kZeroPad16));
 }

@@ -18,8 +18,31 @@ double CostIn(const AdmitQuery& query, const std::string& dimension) {
   return dimension == "requests" ? 1 : 0;
 }
 
-std::string KeyOf(const AdmitQuery& query) {
-  return absl::StrCat(query.target.size(), ":", query.target, query.request_id, "#", query.attempt);
+std::string KeyOf(const std::string& target, const std::string& request_id, uint32_t attempt) {
+  return absl::StrCat(target.size(), ":", target, request_id, "#", attempt);
+}
+
+// The script would refuse these, and a grant of them could never be debited.
+absl::Status CheckNames(const AdmitQuery& query, const CompiledPolicy& policy) {
+  const auto has = [](const auto& list, const std::string& name) {
+    return std::any_of(list.begin(), list.end(), [&](const auto& e) { return e.name == name; });
+  };
+  if (!query.priority.empty() && !has(policy.classes, query.priority)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("priority: the target has no class \"", query.priority, "\""));
+  }
+  for (const auto& [name, amount] : query.cost) {
+    if (!has(policy.dims, name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cost[\"", name, "\"]: the target has no such dimension"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool IsListed(const std::string& tenant, const CompiledPolicy& policy) {
+  return std::any_of(policy.tenants.begin(), policy.tenants.end(),
+                     [&](const CompiledTenant& t) { return t.name == tenant; });
 }
 
 }  // namespace
@@ -59,13 +82,21 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
     return absl::UnavailableError("the store cannot be reached");
   }
   Target& target = it->second;
+  if (absl::Status status = CheckNames(query, target.policy); !status.ok()) return status;
   Decision decision;
   decision.request_id = query.request_id;
   decision.attempt = query.attempt;
   decision.degraded = true;
   decision.config_version = target.version;
   decision.facts.priority = query.priority.empty() ? target.policy.default_class : query.priority;
-  const bool repeated = granted_.contains(KeyOf(query));
+  if (target.policy.listed_only && !IsListed(query.tenant, target.policy)) {
+    Reject reject;
+    reject.reason = RejectReason::kTenantNotListed;
+    reject.message = absl::StrCat("tenant \"", query.tenant, "\" is not listed");
+    decision.outcome = std::move(reject);
+    return decision;
+  }
+  const bool repeated = numbers_.contains(KeyOf(query.target, query.request_id, query.attempt));
   Grant grant;
   grant.lease_expires_in = absl::Microseconds(target.policy.lease_us);
   grant.repeated = repeated;
@@ -118,34 +149,38 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
   return decision;
 }
 
-std::vector<AdmitQuery> DegradedMode::TakeGranted() {
+std::vector<AdmitQuery> DegradedMode::Granted(uint64_t* cursor, size_t most,
+                                              const std::set<std::string>& skipped) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<AdmitQuery> out;
-  for (const std::string& key : order_) {
-    if (auto node = granted_.extract(key)) out.push_back(std::move(node.mapped()));
+  for (auto it = granted_.upper_bound(*cursor); it != granted_.end() && out.size() < most; ++it) {
+    *cursor = it->first;
+    if (!skipped.contains(it->second.target)) out.push_back(it->second);
   }
-  order_.clear();
   return out;
 }
 
+void DegradedMode::Debited(const AdmitQuery& query) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto it = numbers_.find(KeyOf(query.target, query.request_id, query.attempt));
+  if (it == numbers_.end()) return;
+  granted_.erase(it->second);
+  numbers_.erase(it);
+}
+
+bool DegradedMode::IsPending(const std::string& target, const std::string& request_id,
+                             uint32_t attempt) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return numbers_.contains(KeyOf(target, request_id, attempt));
+}
+
 void DegradedMode::Remember(const AdmitQuery& query) {
-  const std::string key = KeyOf(query);
-  if (!granted_.insert_or_assign(key, query).second) return;
-  order_.push_back(key);
-  if (order_.size() > kRememberedMax) {
-    granted_.erase(order_.front());
-    order_.pop_front();
-  }
-}
-
-void DegradedMode::Return(const AdmitQuery& query) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  Remember(query);
-}
-
-void DegradedMode::Reset() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (auto& [name, target] : targets_) target.buckets.clear();
+  granted_.emplace(++last_number_, query);
+  numbers_[KeyOf(query.target, query.request_id, query.attempt)] = last_number_;
+  if (granted_.size() <= kRememberedMax) return;
+  const AdmitQuery& oldest = granted_.begin()->second;
+  numbers_.erase(KeyOf(oldest.target, oldest.request_id, oldest.attempt));
+  granted_.erase(granted_.begin());
 }
 
 }  // namespace fairgate

@@ -4,10 +4,11 @@
 #define FAIRGATE_SERVER_GATE_DEGRADED_MODE_H_
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,15 +32,19 @@ class DegradedMode {
 
   // open: a Grant. bounded: a Grant while this server's part of every cap lasts (one window's worth
   // at first, refilled steadily), else a Defer until it holds the cost. closed, or a target never
-  // seen: kUnavailable. An id that was granted degraded is granted again, and takes nothing more.
+  // seen: kUnavailable. kInvalidArgument: a class or dimension that the target does not have. An id
+  // that was granted degraded is granted again, and takes nothing more.
   absl::StatusOr<Decision> Admit(const AdmitQuery& query, absl::Time now);
 
-  // What was granted since the last call, oldest first, to be debited now that the store is back.
-  std::vector<AdmitQuery> TakeGranted();
-  // One that could not be debited after all, for the next time.
-  void Return(const AdmitQuery& query);
-  // The store is back: the next outage starts with full parts.
-  void Reset();
+  // What was granted and is not yet debited in the store, oldest first: at most `most` grants
+  // behind
+  // `*cursor` (0: from the first), leaving out `skipped` targets. Moves the cursor on. They stay
+  // until Debited, so that their ids are still known.
+  std::vector<AdmitQuery> Granted(uint64_t* cursor, size_t most,
+                                  const std::set<std::string>& skipped) const;
+  void Debited(const AdmitQuery& query);
+  // Whether a grant of this attempt waits for its debit.
+  bool IsPending(const std::string& target, const std::string& request_id, uint32_t attempt) const;
 
  private:
   struct Bucket {
@@ -58,8 +63,9 @@ class DegradedMode {
   mutable std::mutex mutex_;  // guards all
   std::map<std::string, Target> targets_;
   uint32_t gates_ = 1;
-  std::map<std::string, AdmitQuery> granted_;  // by target, id and attempt
-  std::deque<std::string> order_;
+  uint64_t last_number_ = 0;
+  std::map<uint64_t, AdmitQuery> granted_;   // in the order of their grants
+  std::map<std::string, uint64_t> numbers_;  // by target, id and attempt
 };
 
 }  // namespace fairgate

@@ -1,6 +1,7 @@
 #include "server/gate/gate.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr absl::Duration kGateLifetime = absl::Seconds(6);  // three heartbeats
 constexpr int kConfigureTries = 5;
+constexpr size_t kReplayBatch = 64;
+constexpr absl::Duration kReplayPause = absl::Milliseconds(5);  // between batches
 
 // One Configure: read, merge, validate, write if nobody else did meanwhile. Owns itself by the
 // callbacks it is in.
@@ -95,7 +98,34 @@ class Configuring : public std::enable_shared_from_this<Configuring> {
   int tries_ = 0;
 };
 
+ReleaseReport Queued() {
+  ReleaseReport report;
+  report.result = ReleaseResult::kQueued;
+  report.degraded = true;
+  return report;
+}
+
 }  // namespace
+
+// One pass over what was done while the store was away.
+struct Gate::Replay {
+  uint64_t cursor = 0;
+  std::atomic<size_t> open{0};  // questions of the batch that are not answered yet
+
+  std::mutex mutex;  // guards both while a batch is open; between batches one thread has them
+  std::set<std::string> away;  // targets whose store did not answer: for the next pass
+  std::deque<ReleaseQuery> missed;
+
+  void Miss(const std::string& target) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    away.insert(target);
+  }
+  void Miss(const ReleaseQuery& query) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    away.insert(query.target);
+    missed.push_back(query);
+  }
+};
 
 Gate::Gate(AdmissionStore* store, RunAfter run_after, GateOptions options)
     : store_(store), run_after_(std::move(run_after)), options_(std::move(options)) {}
@@ -107,7 +137,8 @@ void Gate::Admit(AdmitQuery query, Callback<Decision> done) {
 }
 
 void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done) {
-  store_->Admit(query, [this, query, hold_until,
+  const absl::Time asked = options_.now();
+  store_->Admit(query, [this, query, hold_until, asked,
                         done = std::move(done)](absl::StatusOr<Decision> decision) mutable {
     if (absl::IsUnavailable(decision.status())) {
       MarkStore(false);
@@ -125,15 +156,25 @@ void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done)
       return;
     }
     // Parked: the caller keeps its connection, not a promise. It is asked for again when due.
-    run_after_(defer->retry_delay, [this, query, hold_until, done = std::move(done)]() mutable {
-      query.held = true;
-      query.max_hold = std::max(absl::ZeroDuration(), hold_until - options_.now());
-      Ask(std::move(query), hold_until, std::move(done));
-    });
+    run_after_(defer->retry_delay,
+               [this, query, hold_until, asked, done = std::move(done)]() mutable {
+                 const absl::Time now = options_.now();
+                 query.held = true;
+                 query.max_hold = std::max(absl::ZeroDuration(), hold_until - now);
+                 // The deadline is time left, and some of it is over.
+                 if (query.deadline) *query.deadline -= std::max(absl::ZeroDuration(), now - asked);
+                 Ask(std::move(query), hold_until, std::move(done));
+               });
   });
 }
 
 void Gate::Release(ReleaseQuery query, Callback<ReleaseReport> done) {
+  // The store does not know this lease yet and would forget the usage.
+  if (degraded_.IsPending(query.target, query.request_id, query.attempt)) {
+    Keep(query);
+    done(Queued());
+    return;
+  }
   store_->Release(query,
                   [this, query, done = std::move(done)](absl::StatusOr<ReleaseReport> report) {
                     if (!absl::IsUnavailable(report.status())) {
@@ -141,16 +182,17 @@ void Gate::Release(ReleaseQuery query, Callback<ReleaseReport> done) {
                       return;
                     }
                     MarkStore(false);
-                    {
-                      const std::lock_guard<std::mutex> lock(mutex_);
-                      kept_.push_back(query);
-                      if (kept_.size() > options_.releases_kept_max) kept_.pop_front();
-                    }
-                    ReleaseReport kept;
-                    kept.result = ReleaseResult::kQueued;
-                    kept.degraded = true;
-                    done(std::move(kept));
+                    Keep(query);
+                    done(Queued());
                   });
+}
+
+void Gate::Keep(const ReleaseQuery& query) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  kept_.push_back(query);
+  if (kept_.size() <= options_.releases_kept_max) return;
+  kept_.pop_front();
+  if (dropped_++ == 0) LogWarning("too many releases to keep: the oldest are lost");
 }
 
 void Gate::Configure(const v1::ConfigureRequest& request, Callback<v1::ConfigureResponse> done) {
@@ -162,10 +204,13 @@ void Gate::Configure(const v1::ConfigureRequest& request, Callback<v1::Configure
   std::make_shared<Configuring>(
       store_, request,
       [this, name = request.policy().name(), deleted = request.delete_target(),
+       dry = request.validate_only(),
        done = std::move(done)](absl::StatusOr<v1::ConfigureResponse> response) {
-        if (response.ok() && deleted) {
+        if (!response.ok() || dry) {
+          // nothing changed
+        } else if (deleted) {
           degraded_.Forget(name);
-        } else if (response.ok() && response->config_version() > 0) {
+        } else if (response->config_version() > 0) {
           degraded_.Learn({response->policy(), response->config_version()});
         }
         done(std::move(response));
@@ -199,41 +244,74 @@ void Gate::Beat() {
     }
     degraded_.SetGates(*gates);
     MarkStore(true);
-    ReplayGrants();
-    ReplayReleases();
+    if (!replaying_.exchange(true)) ReplayGrants(std::make_shared<Replay>());
   });
 }
 
-void Gate::ReplayGrants() {
-  for (AdmitQuery& query : degraded_.TakeGranted()) {
+// Grants first, then releases, so that each finds its lease; a batch at a time, so that the
+// decisions of the living do not wait behind a long outage.
+void Gate::ReplayGrants(const std::shared_ptr<Replay>& replay) {
+  const std::vector<AdmitQuery> batch =
+      degraded_.Granted(&replay->cursor, kReplayBatch, replay->away);
+  if (batch.empty()) return ReplayReleases(replay);
+  replay->open = batch.size();
+  for (AdmitQuery query : batch) {
     query.forced = true;
     query.max_hold = absl::ZeroDuration();
     query.deadline.reset();
-    store_->Admit(query, [this, query](absl::StatusOr<Decision> decision) {
+    store_->Admit(query, [this, replay, query](absl::StatusOr<Decision> decision) {
       if (absl::IsUnavailable(decision.status())) {
-        degraded_.Return(query);  // debiting twice is impossible by its id
-      } else if (!decision.ok()) {
-        LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
+        replay->Miss(query.target);  // kept: debiting twice is impossible by its id
+      } else {
+        degraded_.Debited(query);
+        if (!decision.ok()) {
+          LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
+        }
       }
+      if (--replay->open > 0) return;
+      run_after_(kReplayPause, [this, replay] { ReplayGrants(replay); });
     });
   }
-  degraded_.Reset();
 }
 
-// Behind the grants on the same connection, so that each finds its lease.
-void Gate::ReplayReleases() {
-  std::deque<ReleaseQuery> batch;
+void Gate::ReplayReleases(const std::shared_ptr<Replay>& replay) {
+  std::vector<ReleaseQuery> batch;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    batch.swap(kept_);
+    while (!kept_.empty() && batch.size() < kReplayBatch) {
+      ReleaseQuery query = std::move(kept_.front());
+      kept_.pop_front();
+      // Its grant may have been given after the grants' turn, or its store is away.
+      if (replay->away.contains(query.target) ||
+          degraded_.IsPending(query.target, query.request_id, query.attempt)) {
+        replay->missed.push_back(std::move(query));
+      } else {
+        batch.push_back(std::move(query));
+      }
+    }
   }
+  if (batch.empty()) return FinishReplay(replay);
+  replay->open = batch.size();
   for (const ReleaseQuery& query : batch) {
-    store_->Release(query, [this, query](absl::StatusOr<ReleaseReport> report) {
-      if (!absl::IsUnavailable(report.status())) return;
-      const std::lock_guard<std::mutex> lock(mutex_);
-      kept_.push_back(query);  // settling twice is harmless, so none is given up
+    store_->Release(query, [this, replay, query](absl::StatusOr<ReleaseReport> report) {
+      if (absl::IsUnavailable(report.status())) replay->Miss(query);
+      if (--replay->open > 0) return;
+      run_after_(kReplayPause, [this, replay] { ReplayReleases(replay); });
     });
   }
+}
+
+// What could not be settled goes to the front again: settling twice is harmless.
+void Gate::FinishReplay(const std::shared_ptr<Replay>& replay) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kept_.insert(kept_.begin(), replay->missed.begin(), replay->missed.end());
+    while (kept_.size() > options_.releases_kept_max) {
+      kept_.pop_front();
+      ++dropped_;
+    }
+  }
+  replaying_ = false;
 }
 
 size_t Gate::kept_releases() const {

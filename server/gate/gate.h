@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -48,13 +50,19 @@ class Gate {
   void Beat();
 
   size_t kept_releases() const;
+  // Releases that were lost because too many had to be kept: their estimates stay charged.
+  uint64_t dropped_releases() const { return dropped_.load(); }
 
  private:
+  struct Replay;
+
   void Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done);
   void Refresh(const std::string& target, uint64_t seen_version);
   void MarkStore(bool up);
-  void ReplayGrants();
-  void ReplayReleases();
+  void Keep(const ReleaseQuery& query);
+  void ReplayGrants(const std::shared_ptr<Replay>& replay);
+  void ReplayReleases(const std::shared_ptr<Replay>& replay);
+  void FinishReplay(const std::shared_ptr<Replay>& replay);
 
   AdmissionStore* const store_;
   const RunAfter run_after_;
@@ -62,6 +70,8 @@ class Gate {
   DegradedMode degraded_;
   std::atomic<bool> store_up_{true};
   std::atomic<bool> refreshing_{false};
+  std::atomic<bool> replaying_{false};
+  std::atomic<uint64_t> dropped_{0};
 
   mutable std::mutex mutex_;  // guards kept_
   std::deque<ReleaseQuery> kept_;

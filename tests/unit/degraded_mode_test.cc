@@ -48,12 +48,21 @@ TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
   EXPECT_EQ(std::get<Defer>(deferred->outcome).retry_delay, absl::Seconds(12));
   // ids that were granted stay granted, and twelve seconds hold one more
   EXPECT_EQ(Grants(mode, 20, kStart + absl::Seconds(12)), 6);
-  const auto granted = mode.TakeGranted();
-  EXPECT_EQ(granted.size(), 6U);
-  EXPECT_TRUE(mode.TakeGranted().empty());
-  mode.Return(granted[3]);
-  mode.Return(granted[3]);
-  ASSERT_EQ(mode.TakeGranted().size(), 1U);
+  uint64_t cursor = 0;
+  const auto granted = mode.Granted(&cursor, 4, {});
+  ASSERT_EQ(granted.size(), 4U);
+  EXPECT_EQ(mode.Granted(&cursor, 4, {}).size(), 2U);
+  EXPECT_TRUE(mode.Granted(&cursor, 4, {}).empty());
+  // what could not be debited stays, in its place
+  mode.Debited(granted[0]);
+  mode.Debited(granted[0]);
+  EXPECT_FALSE(mode.IsPending("t", "id0", 1));
+  cursor = 0;
+  const auto left = mode.Granted(&cursor, 10, {});
+  ASSERT_EQ(left.size(), 5U);
+  EXPECT_EQ(left[0].request_id, "id1");
+  cursor = 0;
+  EXPECT_TRUE(mode.Granted(&cursor, 10, {"t"}).empty());
 }
 
 TEST(DegradedModeTest, OpenGrantsAndClosedAnswersUnavailable) {

@@ -36,11 +36,11 @@ TEST(PolicyFileTest, FaultsAreNamedWithFileAndLine) {
       "250ms, 1s, 1m, 1h");
   EXPECT_EQ(
       Error("targets:\n  - name: a\n    dimensions:\n      - {name: r, limit: -5, window: 1s}\n"),
-      "f.yaml:2: targets[a].dimensions[r].limit: must be 0 to 1e+12, got -5");
+      "f.yaml:4: targets[a].dimensions[r].limit: must be 0 to 1e+12, got -5");
   EXPECT_EQ(Error(std::string(kGood) + "      - {name: p3, weight: -1}\n"),
-            "f.yaml:2: targets[llm].classes[p3].name: \"p3\" stands there twice");
+            "f.yaml:10: targets[llm].classes[p3].name: \"p3\" stands there twice");
   EXPECT_EQ(Error(std::string(kGood) + "      - {name: p4, weight: -1}\n"),
-            "f.yaml:2: targets[llm].classes[p4].weight: must be 0 to 1e+06, got -1");
+            "f.yaml:10: targets[llm].classes[p4].weight: must be 0 to 1e+06, got -1");
   EXPECT_EQ(Error("targets:\n  - name: a\n    name: b\n"),
             "f.yaml:3: targets[0].name: stands there twice");
   EXPECT_EQ(Error("targets:\n  - name: a\n    discipline: fifo\n"),

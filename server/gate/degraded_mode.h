@@ -37,9 +37,8 @@ class DegradedMode {
   absl::StatusOr<Decision> Admit(const AdmitQuery& query, absl::Time now);
 
   // What was granted and is not yet debited in the store, oldest first: at most `most` grants
-  // behind
-  // `*cursor` (0: from the first), leaving out `skipped` targets. Moves the cursor on. They stay
-  // until Debited, so that their ids are still known.
+  // behind `*cursor` (0: from the first), leaving out `skipped` targets. Moves the cursor on. They
+  // stay until Debited, so that their ids are still known.
   std::vector<AdmitQuery> Granted(uint64_t* cursor, size_t most,
                                   const std::set<std::string>& skipped) const;
   void Debited(const AdmitQuery& query);

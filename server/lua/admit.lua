@@ -194,10 +194,7 @@ if call then
           lease_us = math.max(0, call.expires_us - now_us), admits = call.admits, waited_us = 0})
       end
       if not args.check then -- the former send is unknown: its charge stays
-        for d = 1, #policy.dims do
-          state.dims[d].variance = math.max(0, state.dims[d].variance - (call.var[d] or 0))
-        end
-        state.leases = state.leases - 1
+        close_lease(policy, state, call)
         redis.call('ZREM', KEY_EXPIRY, id)
       end
       call = nil

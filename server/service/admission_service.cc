@@ -71,13 +71,9 @@ class AdmissionService::Event {
 // One call from its acceptance to the queue's word that the answer is out; owns itself. Answers
 // come from any thread, and once Finish was called the queue's thread may delete the call.
 // A call that the client gave up is not told apart: its Finish fails at once and frees it.
-class AdmissionService::AdmitCall final : public Event {
+template <typename Request, typename Response>
+class AdmissionService::Call : public Event {
  public:
-  explicit AdmitCall(AdmissionService* owner) : owner_(owner), responder_(&context_) {
-    owner_->service_->RequestAdmit(&context_, &request_, &responder_, owner_->queue_.get(),
-                                   owner_->queue_.get(), this);
-  }
-
   void OnEvent(bool ok) override {
     if (finishing_ || !ok) {  // done, or the server shuts down before a call came
       if (finishing_) {
@@ -88,7 +84,48 @@ class AdmissionService::AdmitCall final : public Event {
     }
     finishing_ = true;
     owner_->Enter();
-    new AdmitCall(owner_);
+    Next();
+    Serve();
+  }
+
+ protected:
+  explicit Call(AdmissionService* owner) : owner_(owner), responder_(&context_) {}
+
+  // Puts another call of the kind into the queue, before this one is served.
+  virtual void Next() = 0;
+  // Asks the gate; ends in Succeed or Fail, once.
+  virtual void Serve() = 0;
+  virtual void CountError(const absl::Status& status) = 0;
+
+  void Succeed(const Response& response) {
+    responder_.Finish(response, grpc::Status::OK, static_cast<Event*>(this));
+  }
+  void Fail(const absl::Status& status) {
+    CountError(status);
+    owner_->Fault(status);
+    responder_.FinishWithError(ToGrpcStatus(status), static_cast<Event*>(this));
+  }
+
+  AdmissionService* const owner_;
+  grpc::ServerContext context_;
+  Request request_;
+  grpc::ServerAsyncResponseWriter<Response> responder_;
+
+ private:
+  bool finishing_ = false;  // the queue's thread only
+};
+
+class AdmissionService::AdmitCall final : public Call<v1::AdmitRequest, v1::AdmitResponse> {
+ public:
+  explicit AdmitCall(AdmissionService* owner) : Call(owner) {
+    owner_->service_->RequestAdmit(&context_, &request_, &responder_, owner_->queue_.get(),
+                                   owner_->queue_.get(), static_cast<Event*>(this));
+  }
+
+ private:
+  void Next() override { new AdmitCall(owner_); }
+
+  void Serve() override {
     auto validated = ValidateAdmit(request_);
     if (const auto* const faults = std::get_if<1>(&validated)) {
       Fail(ToStatus(*faults));
@@ -101,44 +138,28 @@ class AdmissionService::AdmitCall final : public Event {
         return;
       }
       owner_->metrics_->OnAdmit(query_, *decision);
-      responder_.Finish(ToProto(*decision), grpc::Status::OK, this);
+      Succeed(ToProto(*decision));
     });
   }
 
- private:
-  void Fail(const absl::Status& status) {
+  void CountError(const absl::Status& status) override {
     owner_->metrics_->OnAdmitError(request_.target(), status);
-    owner_->Fault(status);
-    responder_.FinishWithError(ToGrpcStatus(status), this);
   }
 
-  AdmissionService* const owner_;
-  grpc::ServerContext context_;
-  v1::AdmitRequest request_;
   AdmitQuery query_;
-  grpc::ServerAsyncResponseWriter<v1::AdmitResponse> responder_;
-  bool finishing_ = false;  // the queue's thread only
 };
 
-// As AdmitCall.
-class AdmissionService::ReleaseCall final : public Event {
+class AdmissionService::ReleaseCall final : public Call<v1::ReleaseRequest, v1::ReleaseResponse> {
  public:
-  explicit ReleaseCall(AdmissionService* owner) : owner_(owner), responder_(&context_) {
+  explicit ReleaseCall(AdmissionService* owner) : Call(owner) {
     owner_->service_->RequestRelease(&context_, &request_, &responder_, owner_->queue_.get(),
-                                     owner_->queue_.get(), this);
+                                     owner_->queue_.get(), static_cast<Event*>(this));
   }
 
-  void OnEvent(bool ok) override {
-    if (finishing_ || !ok) {
-      if (finishing_) {
-        owner_->Leave();
-      }
-      delete this;
-      return;
-    }
-    finishing_ = true;
-    owner_->Enter();
-    new ReleaseCall(owner_);
+ private:
+  void Next() override { new ReleaseCall(owner_); }
+
+  void Serve() override {
     auto validated = ValidateRelease(request_);
     if (const auto* const faults = std::get_if<1>(&validated)) {
       Fail(ToStatus(*faults));
@@ -151,22 +172,13 @@ class AdmissionService::ReleaseCall final : public Event {
                                return;
                              }
                              owner_->metrics_->OnRelease(request_.target(), *report);
-                             responder_.Finish(ToProto(*report), grpc::Status::OK, this);
+                             Succeed(ToProto(*report));
                            });
   }
 
- private:
-  void Fail(const absl::Status& status) {
+  void CountError(const absl::Status& status) override {
     owner_->metrics_->OnReleaseError(request_.target(), status);
-    owner_->Fault(status);
-    responder_.FinishWithError(ToGrpcStatus(status), this);
   }
-
-  AdmissionService* const owner_;
-  grpc::ServerContext context_;
-  v1::ReleaseRequest request_;
-  grpc::ServerAsyncResponseWriter<v1::ReleaseResponse> responder_;
-  bool finishing_ = false;  // the queue's thread only
 };
 
 AdmissionService::AdmissionService(Gate* gate, Metrics* metrics, OnFault on_fault, int threads)

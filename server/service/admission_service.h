@@ -45,6 +45,8 @@ class AdmissionService {
   class Service;
   // What a completion queue's tag points to.
   class Event;
+  template <typename Request, typename Response>
+  class Call;
   class AdmitCall;
   class ReleaseCall;
 

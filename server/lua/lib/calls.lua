@@ -33,6 +33,15 @@ local function learn(policy, state, f, raw, expected, actual)
   end
 end
 
+-- The lease is open no more, and its estimate no longer a source of noise.
+local function close_lease(policy, state, call)
+  for d = 1, #policy.dims do
+    local s = state.dims[d]
+    s.variance = math.max(0, s.variance - (call.var[d] or 0))
+  end
+  state.leases = state.leases - 1
+end
+
 -- Ends a lease: settles the charge to `actual` (absent dimensions keep their estimate) at every layer, as if it had been
 -- charged at the grant. `at_caps` false: only the turn is given back (the provider counted the call). Answers what L1 did.
 local function settle(policy, state, f, call, actual, at_caps)
@@ -52,7 +61,6 @@ local function settle(policy, state, f, call, actual, at_caps)
       if p.cap > 0 and f.F[d] then f.F[d] = f.F[d] + x / p.cap / f.weight end
       if p.cap > 0 and math.abs(x / p.cap) > math.abs(credit) then credit = x / p.cap end
     end
-    s.variance = math.max(0, s.variance - (call.var[d] or 0))
   end
   -- credit is bounded: nobody falls further back than about one second of its share
   local rate = (state.share > 0 and state.share or 1)
@@ -69,16 +77,14 @@ local function settle(policy, state, f, call, actual, at_caps)
   f.service, c.service = f.service + credit, c.service + credit
   if call.bucket and f.level then f.level = f.level - credit end
   if f.band == 'h' then set_band(state, f, 'h', tag) end
-  state.leases = state.leases - 1
+  close_lease(policy, state, call)
   return refunded
 end
 
 -- A lease nobody released: how the call ended is unknown, its charge stays.
 local function expire_lease(policy, state, id, call)
-  for d = 1, #policy.dims do
-    state.dims[d].variance = math.max(0, state.dims[d].variance - (call.var[d] or 0))
-  end
-  state.leases, state.expired = state.leases - 1, state.expired + 1
+  close_lease(policy, state, call)
+  state.expired = state.expired + 1
   forget_later(policy, state, id, call, 'x')
 end
 

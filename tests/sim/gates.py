@@ -1,0 +1,123 @@
+"""The arms: nobody (naive), or the production scripts on a Valkey over a plain Unix socket."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+from valkey import BUILD_DIR, START_US, Target, dimension, policy
+
+from .demand import CLASSES, Scenario
+from .mechanisms import without
+
+ENTRIES = ("admit", "release", "configure", "inspect")
+# What server/core/policy.cc fills in: part of the limit that is used, part of a window that may go at once.
+FRACTIONS = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.2), "sliding": (1.0, 0.2)}
+FRACTIONS_60_S = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.05), "sliding": (1.0, 0.03)}
+
+
+class Connection:
+    """The few replies that are needed, without a client library: it would cost more than the scripts."""
+
+    def __init__(self, path: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(path)
+        self._rest = b""
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def command(self, *parts: str | bytes) -> bytes:
+        encoded = [p.encode() if isinstance(p, str) else p for p in parts]
+        return self.send(b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in encoded))
+
+    def send(self, request: bytes) -> bytes:
+        """The body of a bulk, status or integer reply."""
+        self._socket.sendall(request)
+        data = self._rest + self._socket.recv(65536)
+        while (end := data.find(b"\r\n")) < 0:
+            data += self._socket.recv(65536)
+        kind = data[0]
+        if kind == 45:  # '-'
+            raise RuntimeError(data[1:end].decode())
+        if kind != 36:  # not '$': status or integer
+            self._rest = data[end + 2:]
+            return data[1:end]
+        length, begin = int(data[1:end]), end + 2
+        while len(data) < begin + length + 2:
+            data += self._socket.recv(65536)
+        self._rest = data[begin + length + 2:]
+        return data[begin:begin + length]
+
+
+class Scripts:
+    """The bundle, loaded once per connection and set of mechanisms that are off."""
+
+    def __init__(self, connection: Connection, off: str = "") -> None:
+        self.shas = {}
+        for entry in ENTRIES:
+            text = without(off, entry, (BUILD_DIR / "lua" / f"{entry}.lua").read_text())
+            connection.command("SCRIPT", "LOAD", text)
+            self.shas[entry] = hashlib.sha1(text.encode()).hexdigest().encode()
+
+
+class FastTarget(Target):
+    """The harness's target over a plain connection."""
+
+    def __init__(self, connection: Connection, scripts: Scripts, name: str, compiled: dict[str, Any],
+                 tenants: dict[str, Any]) -> None:
+        from valkey import KEYS
+        keys = [f"fg:{{{name}}}:{key}".encode() for key in KEYS]
+        packed = b"$%d\r\n%d\r\n" % (len(str(len(keys))), len(keys)) + b"".join(b"$%d\r\n%b\r\n" % (len(k), k) for k in keys)
+        self._heads = {entry: b"*%d\r\n$7\r\nEVALSHA\r\n$40\r\n%b\r\n%b" % (len(keys) + 4, scripts.shas[entry], packed)
+                       for entry in ENTRIES}
+        self._connection = connection
+        self.now_us = START_US
+        self.version = 0
+        self.configure(compiled, tenants)
+
+    def call(self, entry: str, args: dict[str, Any]) -> dict[str, Any]:
+        args["clock_us"] = self.now_us
+        packed = msgpack.packb(args, use_bin_type=False)
+        reply = self._connection.send(b"%b$%d\r\n%b\r\n" % (self._heads[entry], len(packed), packed))
+        return msgpack.unpackb(reply, strict_map_key=False)
+
+
+class Gate:
+    """One target for a scenario, asked as a server asks it."""
+
+    def __init__(self, connection: Connection, scripts: Scripts, scenario: Scenario, discipline: str) -> None:
+        self._scenario = scenario
+        self._discipline = discipline
+        self._caps = dict(scenario.caps)
+        self._weights = {flow.name: flow.weight for flow in scenario.flows if flow.weight != 1}
+        connection.command("FLUSHALL")
+        self.target = FastTarget(connection, scripts, scenario.name, self._compiled(), self._tenants())
+
+    def _compiled(self) -> dict[str, Any]:
+        s = self._scenario
+        model = s.told or s.window
+        rate, burst = (FRACTIONS if s.window_s <= 1 else FRACTIONS_60_S)[model]
+        dims = [dimension(name, cap * s.window_s, s.window_s, model, phase_us=round(s.phase_s * 1e6) if model == "fixed"
+                          else 0, rate_fraction=rate, burst_fraction=burst) for name, cap in self._caps.items()]
+        return policy(dims, dict(CLASSES), discipline=self._discipline, **s.policy)
+
+    def _tenants(self) -> dict[str, Any]:
+        s = self._scenario
+        names = sorted(set(self._weights) | set(s.tenant_caps))
+        out: dict[str, Any] = {}
+        for name in names:
+            out[name] = {"weight": float(self._weights.get(name, 1.0))}
+            caps = s.tenant_caps.get(name)
+            if caps:
+                out[name]["caps"] = [{"dimension": d, "limit": c * s.window_s, "window_us": round(s.window_s * 1e6)}
+                                     for d, c in caps.items()]
+        return out
+
+    def change(self, caps: Mapping[str, float], weights: Mapping[str, float]) -> None:
+        self._caps.update(caps)
+        self._weights.update(weights)
+        self.target.configure(self._compiled(), self._tenants())

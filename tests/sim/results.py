@@ -1,0 +1,163 @@
+"""From an engine's counts to the measures of a run, and to means over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from measures import Queue, ideal_rates, jain, percentile
+
+from .demand import CLASSES
+from .engine import Engine, Source
+
+
+def _mean_cost(source: Source) -> list[float]:
+    if source.offered:
+        return [total / source.offered for total in source.offered_cost]
+    return list(source.flow.draw(source.rng)[1])
+
+
+def _demand(engine: Engine, source: Source, seconds: float) -> float:
+    """Calls/s that the flow would do without caps, in the mean of the measured time."""
+    flow = source.flow
+    if flow.rate:
+        return source.offered / seconds
+    begin, end = max(flow.start, engine.scenario.warm_up), min(flow.stop, engine.scenario.seconds)
+    present = max(0.0, end - begin) / seconds * (flow.on_off[1] if flow.on_off else 1.0)
+    return flow.workers / (sum(flow.latency) / 2 + flow.think) * present
+
+
+def ideal_shares(engine: Engine, seconds: float) -> dict[Source, float]:
+    """Dominant share due to each shared flow: weighted DRF max-min, given what was offered."""
+    scenario = engine.scenario
+    sources = [s for s in engine.sources if s.flow.shared]
+    if scenario.ideal_share:
+        return {s: scenario.ideal_share[s.flow.name] for s in sources if s.flow.name in scenario.ideal_share}
+    queues = []
+    for s in sources:
+        cost = dict(zip(engine.names, _mean_cost(s)))
+        queue = Queue(s.flow.name, s.flow.cls, CLASSES[s.flow.cls], scenario.ideal_weight.get(s.flow.name, s.flow.weight),
+                      cost, _demand(engine, s, seconds))
+        ceiling = scenario.tenant_caps.get(s.flow.name, {})
+        most = min([queue.demand] + [cap / cost[d] for d, cap in ceiling.items() if cost[d] > 0])
+        queues.append(Queue(*(queue.tenant, queue.priority, queue.class_weight, queue.tenant_weight, cost, most)))
+    final = dict(scenario.caps)
+    for change in scenario.changes:
+        final.update(change.caps)
+    rates = ideal_rates(queues, final)
+    return {s: rate * q.dominant(final) for s, q, rate in zip(sources, queues, rates)}
+
+
+def measure(engine: Engine) -> dict[str, Any]:
+    """One run's measures; shares are of the caps that hold at the end."""
+    scenario, counts = engine.scenario, engine.counts
+    seconds = engine.now - scenario.warm_up
+    caps = dict(scenario.caps)
+    for change in scenario.changes:
+        caps.update(change.caps)
+    limits = list(caps.values())
+    ideal = ideal_shares(engine, seconds)
+    share = {}
+    use_ideal = [0.0] * len(limits)
+    for s in engine.sources:
+        cost = _mean_cost(s)
+        dominant = max(range(len(limits)), key=lambda d: cost[d] / limits[d])
+        share[s] = s.ok_cost[dominant] / seconds / limits[dominant]
+        if s in ideal and cost[dominant] > 0:
+            for d, limit in enumerate(limits):
+                use_ideal[d] += ideal[s] * cost[d] / limit / (cost[dominant] / limits[dominant])
+    used = [sum(s.ok_cost[d] for s in engine.sources) / seconds / limit for d, limit in enumerate(limits)]
+    ratios = {s: share[s] / due for s, due in ideal.items() if due > 1e-12}
+    admits = [n for s in engine.sources if s.flow.big for n in s.grant_admits]
+    times = {cls: [t for s in engine.sources if s.flow.cls == cls for t in s.times] for cls in CLASSES}
+    first = next((cls for cls in CLASSES if times[cls]), "p1")
+    ok = {cls: sum(s.ok for s in engine.sources if s.flow.cls == cls) / seconds for cls in CLASSES}
+    return {
+        "share_429": counts.refused / max(1, counts.sent),
+        "jain": jain(list(ratios.values())) if ratios else math.nan,
+        "min_r": min(ratios.values(), default=math.nan),
+        "max_r": max(ratios.values(), default=math.nan),
+        "cap_used": max(used),
+        "cap_ideal": min(1.0, max(use_ideal)),
+        "ok_per_class": {cls: rate for cls, rate in ok.items() if any(s.flow.cls == cls for s in engine.sources)},
+        "leak": _leak(share, ideal),
+        "calls_per_grant": counts.admits / counts.grants if counts.grants else math.nan,
+        "evaluations_per_grant": counts.evaluations / counts.grants if counts.grants else math.nan,
+        "p1_p95_s": percentile(times[first], 0.95),
+        "max_gap_s": max((_longest_gap(engine, s) for s in ideal), default=math.nan),
+        "gap_p999_s": max((_gap_p999(engine, s) for s in ideal), default=math.nan),
+        "gap_of_bar": max((_gap_of_bar(engine, s, due) for s, due in ideal.items()), default=math.nan),
+        "rejects": counts.rejects,
+        "big_admits": sum(admits) / len(admits) if admits else None,
+        "big_admits_max": max(admits) if admits else None,
+        "swing": _swing(engine),
+        "r": {s.flow.name: r for s, r in ratios.items()},
+    }
+
+
+def _leak(share: dict[Source, float], ideal: dict[Source, float]) -> float:
+    """Part of the service of backlogged classes that went to another of them than the ideal says."""
+    observed: dict[str, float] = {}
+    due: dict[str, float] = {}
+    for s, d in ideal.items():
+        observed[s.flow.cls] = observed.get(s.flow.cls, 0.0) + share[s]
+        due[s.flow.cls] = due.get(s.flow.cls, 0.0) + d
+    total, total_due = sum(observed.values()), sum(due.values())
+    if total <= 0 or total_due <= 0:
+        return math.nan
+    return sum(abs(observed[k] / total - due[k] / total_due) for k in due) / 2
+
+
+def _open_gap(engine: Engine, source: Source) -> float:
+    """A starvation that has not ended."""
+    return engine.now - max(source.last_grant, source.backlogged_since) if source.waiting else 0.0
+
+
+def _longest_gap(engine: Engine, source: Source) -> float:
+    return max([_open_gap(engine, source), *source.gaps])
+
+
+def _gap_p999(engine: Engine, source: Source) -> float:
+    return percentile(source.gaps, 0.999) if source.gaps else _open_gap(engine, source)
+
+
+def _gap_of_bar(engine: Engine, source: Source, due: float) -> float:
+    """p99.9 of the flow's gaps over 3 ideal spacings + p99.9 of the timers' lateness."""
+    if due <= 0:
+        return 0.0
+    caps = list(engine.scenario.caps.values())
+    cost = _mean_cost(source)
+    rate = due / max(c / cap for c, cap in zip(cost, caps))
+    timers = source.flow.timers or engine.conditions.timers
+    return _gap_p999(engine, source) / (3 / rate + timers.floor + timers.late_p999())
+
+
+def _swing(engine: Engine) -> float | None:
+    """Greatest change of the watched flow's grants in any second, against its mean."""
+    watched = next((s for s in engine.sources if s.flow.name == engine.scenario.watched), None)
+    if watched is None or not watched.grant_times:
+        return None
+    begin, end = engine.scenario.warm_up, engine.now
+    mean = len(watched.grant_times) / (end - begin)
+    edges = [begin + 0.1 * i for i in range(int((end - begin - 1) / 0.1) + 1)]
+    import bisect
+    times = watched.grant_times
+    counts = [bisect.bisect_left(times, e + 1) - bisect.bisect_left(times, e) for e in edges]
+    return max(max(counts) / mean - 1, 1 - min(counts) / mean)
+
+
+def mean(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Means over seeds; maxima for what is a maximum."""
+    out: dict[str, Any] = {}
+    for key in runs[0]:
+        values = [run[key] for run in runs]
+        if isinstance(values[0], dict):
+            out[key] = {k: sum(v.get(k, 0.0) for v in values) / len(values) for k in values[0]}
+        elif any(v is None for v in values):
+            out[key] = None
+        elif key in ("max_gap_s", "big_admits_max"):
+            out[key] = max(values)
+        else:
+            out[key] = sum(values) / len(values)
+    return out

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Amounts = tuple[float, ...]  # one per dimension, in the order of the scenario's caps
-Draw = Callable[[random.Random], tuple[Amounts, Amounts]]  # what the gate is told, what the provider counts
+# From the flow's own randomness and the call's number in it: what the gate is told, what the provider counts.
+Draw = Callable[[random.Random, int], tuple[Amounts, Amounts]]
 
 CLASSES: Mapping[str, float] = {"p1": 0.5, "p2": 0.3, "p3": 0.2}
 
@@ -89,8 +90,9 @@ class Scenario:
     ideal_share: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dominant share where filling is no guide
     ideal_weight: Mapping[str, float] = dataclasses.field(default_factory=dict)  # where a change sets it
     watched: str = ""  # flow whose rate is followed second by second
+    network: tuple[float, float] = (0.0005, 0.002)  # one way, uniform
 
 
 def const(*amounts: float) -> Draw:
     pair = (amounts, amounts)
-    return lambda _: pair
+    return lambda _rng, _number: pair

@@ -16,7 +16,6 @@ from .gates import Gate
 from .provider import Provider
 
 BACKOFF = (0.5, 8.0)  # first and longest, as provider SDKs (and the evaluation's naive arm) do
-NETWORK = (0.0005, 0.002)  # one way, uniform
 REJECTED_PAUSE = 1.0
 
 
@@ -24,7 +23,6 @@ REJECTED_PAUSE = 1.0
 class Conditions:
     timers: Timers = TIMERS["normal"]
     hold: float = 0.0  # max_hold of every Admit
-    network: tuple[float, float] = NETWORK
 
 
 class Call:
@@ -38,6 +36,7 @@ class Source:
         self.flow = flow
         self.names = names
         self.rng = random.Random(f"{seed}/{scenario}/{flow.name}/{flow.cls}")  # every arm meets the same calls
+        self.drawn = 0  # from the first moment
         self.offered = 0
         self.offered_cost = [0.0] * len(names)
         self.ok = 0
@@ -71,7 +70,7 @@ class Engine:
         self._heap: list[tuple[float, int, Callable[[Any], None], Any]] = []
         self._serial = 0
         self._ids = 0
-        self._low, self._span = conditions.network[0], conditions.network[1] - conditions.network[0]
+        self._low, self._span = scenario.network[0], scenario.network[1] - scenario.network[0]
         self._measured = False
 
     def at(self, when: float, do: Callable[[Any], None], what: Any) -> None:
@@ -130,7 +129,8 @@ class Engine:
                 period, _, phase = flow.on_off
                 self.at(self.now + period - (self.now - phase) % period + 0.02 * self.rng.random(), self._start, source)
             return
-        told, actual = flow.draw(source.rng)
+        told, actual = flow.draw(source.rng, source.drawn)
+        source.drawn += 1
         self._ids += 1
         call = Call()
         call.source, call.id, call.attempt, call.actual = source, f"c{self._ids}", 1, actual

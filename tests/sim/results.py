@@ -15,7 +15,7 @@ from .engine import Engine, Source
 def _mean_cost(source: Source) -> list[float]:
     if source.offered:
         return [total / source.offered for total in source.offered_cost]
-    return list(source.flow.draw(source.rng)[1])
+    return list(source.flow.draw(source.rng, source.drawn)[1])
 
 
 def _demand(engine: Engine, source: Source, seconds: float) -> float:

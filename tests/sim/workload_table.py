@@ -10,7 +10,7 @@ from .demand import Amounts, Draw, Flow, Scenario
 
 
 def _draw(tenant: Tenant, names: tuple[str, ...]) -> Draw:
-    def draw(rng: random.Random) -> tuple[Amounts, Amounts]:
+    def draw(rng: random.Random, _number: int) -> tuple[Amounts, Amounts]:
         call = tenant.draw(rng)
         told = tuple(1.0 if name == "requests" else float(call.estimate_tokens) for name in names)
         actual = tuple(1.0 if name == "requests" else float(call.actual_tokens) for name in names)

@@ -58,11 +58,13 @@ void ValkeyStore::Evaluate(const lua::Script& script, std::vector<std::string> k
     }
   };
   std::vector<std::string> again = command("EVAL", std::string(script.text));
-  Send(command("EVALSHA", std::string(script.sha1)), [this, again = std::move(again),
+  Send(command("EVALSHA", std::string(script.sha1)), [this, start, again = std::move(again),
                                                       finish = std::move(finish)](
                                                          absl::StatusOr<Reply> reply) mutable {
     if (reply.ok() && reply->type == Type::kError && absl::StartsWith(reply->text, "NOSCRIPT")) {
-      Send(std::move(again), std::move(finish));  // EVAL loads it, too
+      // EVAL loads it, too. The caller's limit is one for both.
+      const absl::Duration left = options_.timeout - (absl::Now() - start);
+      connection_.Submit(std::move(again), left, std::move(finish));
     } else {
       finish(std::move(reply));
     }

@@ -235,9 +235,9 @@ class Connection::Loop {
     if (current) loop.heard_ = Clock::now();
     Reply reply = ToReply(*static_cast<const redisReply*>(raw));
     if (reply.type == Reply::Type::kError && CannotServe(reply.text)) {
-      held->pending->Answer(absl::UnavailableError(absl::StrCat("the store says ", reply.text)));
       // A replica where a primary was: the address may lead elsewhere by now.
       if (current && reply.text.starts_with("READONLY")) loop.Drop(reply.text);
+      held->pending->Answer(absl::UnavailableError(absl::StrCat("the store says ", reply.text)));
       return;
     }
     held->pending->Answer(std::move(reply));

@@ -1,0 +1,185 @@
+// The store on a stub: what is sent, what is sent again, and what each failure becomes.
+#include "server/store/valkey_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <msgpack.hpp>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/store/keyspace.h"
+#include "server/store/packer.h"
+#include "tests/unit/resp_stub.h"
+
+namespace fairgate {
+namespace {
+
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+using Answer = RespStub::Answer;
+using Command = RespStub::Command;
+
+std::string GrantBytes() {
+  MapPacker map;
+  map.Text("outcome", "grant");
+  map.Map("debited", {{"requests", 1}});
+  map.Integer("lease_us", 60000000);
+  map.Integer("version", 7);
+  map.Text("class", "default");
+  return map.Finish();
+}
+
+class ValkeyStoreTest : public testing::Test {
+ protected:
+  void Open(absl::Duration timeout) { Open(timeout, stub_); }
+  void Open(absl::Duration timeout, const RespStub& stub) {
+    ValkeyStoreOptions options;
+    options.address = stub.address();
+    options.timeout = timeout;
+    store_ = std::make_unique<ValkeyStore>(std::move(options));
+    ASSERT_TRUE(store_->WaitConnected(absl::Seconds(10)));
+  }
+
+  // Admit, with every evaluation answered by `wire`.
+  absl::StatusOr<Decision> AdmitOn(const std::string& wire) {
+    stub_.Handle([wire](const Command&, int) -> Answer { return {wire}; });
+    if (store_ == nullptr) Open(absl::Seconds(20));
+    return Admit();
+  }
+  absl::StatusOr<Decision> Admit() {
+    AdmitQuery query;
+    query.target = "t";
+    query.tenant = "a";
+    query.request_id = "id";
+    std::promise<absl::StatusOr<Decision>> answer;
+    store_->Admit(query, [&](absl::StatusOr<Decision> d) { answer.set_value(std::move(d)); });
+    return answer.get_future().get();
+  }
+  size_t Sent(const char* verb) const {
+    size_t count = 0;
+    for (const Command& command : stub_.commands()) count += command[0] == verb;
+    return count;
+  }
+
+  RespStub stub_;
+  std::unique_ptr<ValkeyStore> store_;
+};
+
+TEST_F(ValkeyStoreTest, OneEvaluationByItsHashWithTheTargetsKeys) {
+  const auto decision = AdmitOn(RespStub::Bulk(GrantBytes()));
+  ASSERT_TRUE(decision.ok()) << decision.status();
+  EXPECT_TRUE(std::holds_alternative<Grant>(decision->outcome));
+  EXPECT_EQ(decision->config_version, 7U);
+  ASSERT_EQ(stub_.commands().size(), 1U);
+  const Command command = stub_.commands()[0];
+  const std::vector<std::string> keys = TargetKeys("t");
+  ASSERT_EQ(command.size(), keys.size() + 4);
+  EXPECT_EQ(command[0], "EVALSHA");
+  EXPECT_EQ(command[1], std::string(lua::kAdmit.sha1));
+  EXPECT_EQ(command[2], absl::StrCat(keys.size()));
+  for (size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(command[3 + i], keys[i]);
+}
+
+TEST_F(ValkeyStoreTest, NoScriptLoadsAndRunsOnce) {
+  stub_.Handle([](const Command& c, int) -> Answer {
+    if (c[0] == "EVALSHA") return {"-NOSCRIPT No matching script. Please use EVAL.\r\n"};
+    return {RespStub::Bulk(GrantBytes())};
+  });
+  Open(absl::Seconds(20));
+  const auto decision = Admit();
+  ASSERT_TRUE(decision.ok()) << decision.status();
+  const auto commands = stub_.commands();
+  ASSERT_EQ(commands.size(), 2U);
+  EXPECT_EQ(commands[1][0], "EVAL");
+  EXPECT_EQ(commands[1][1], std::string(lua::kAdmit.text));
+  EXPECT_EQ(Command(commands[0].begin() + 2, commands[0].end()),
+            Command(commands[1].begin() + 2, commands[1].end()))
+      << "the same keys and argument";
+}
+
+TEST_F(ValkeyStoreTest, ALoadThatIsNotTakenEither) {
+  const auto decision = AdmitOn("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+  EXPECT_TRUE(absl::IsInternal(decision.status())) << decision.status();
+  EXPECT_EQ(stub_.commands().size(), 2U) << "an endless round";
+}
+
+TEST_F(ValkeyStoreTest, NothingElseIsSentAgain) {
+  const std::string unavailable[] = {"LOADING loading", "READONLY a replica", "BUSY a script",
+                                     "OOM memory",      "MOVED 1 h:1",        "ASK 1 h:1",
+                                     "CLUSTERDOWN down"};
+  for (const std::string& error : unavailable) {
+    const auto decision = AdmitOn(absl::StrCat("-", error, "\r\n"));
+    EXPECT_TRUE(absl::IsUnavailable(decision.status())) << error << ": " << decision.status();
+    ASSERT_TRUE(store_->WaitConnected(absl::Seconds(10)));  // READONLY leaves the connection
+  }
+  EXPECT_EQ(Sent("EVALSHA"), std::size(unavailable));
+  EXPECT_EQ(Sent("EVAL"), 0U);
+}
+
+TEST_F(ValkeyStoreTest, AScriptsErrorIsOurFaultAndNeverUnavailable) {
+  for (const char* wire :
+       {"-ERR user_script:12: attempt to index a nil value\r\n", "-WRONGTYPE key holds a list\r\n",
+        "-NOPERM this user has no permissions\r\n", ":1\r\n", "$-1\r\n", "*1\r\n+grant\r\n",
+        "$5\r\ngrant\r\n", "$0\r\n\r\n"}) {
+    const auto decision = AdmitOn(wire);
+    EXPECT_TRUE(absl::IsInternal(decision.status())) << wire << ": " << decision.status();
+  }
+  EXPECT_EQ(Sent("EVAL"), 0U);
+}
+
+TEST_F(ValkeyStoreTest, SilenceIsUnavailableInTime) {
+  stub_.Handle([](const Command&, int) -> Answer { return {}; });
+  Open(absl::Milliseconds(25));
+  steady_clock::duration least = std::chrono::hours(1);
+  const auto bound = std::chrono::milliseconds(45);
+  for (int i = 0; i < 10 || (i < 50 && least > bound); ++i) {  // on a busy machine
+    const auto start = steady_clock::now();
+    EXPECT_TRUE(absl::IsUnavailable(Admit().status()));
+    least = std::min(least, steady_clock::now() - start);
+  }
+  EXPECT_LE(least, bound);
+}
+
+// A decision's limit is one, not one for each of two sends.
+TEST_F(ValkeyStoreTest, LoadingAScriptHasWhatIsLeftOfTheTime) {
+  steady_clock::duration least = std::chrono::hours(1);
+  const auto bound = std::chrono::milliseconds(240);
+  for (int i = 0; i < 10 && least > bound; ++i) {  // on a busy machine
+    RespStub slow;
+    slow.Handle([](const Command& c, int) -> Answer {
+      if (c[0] == "EVAL") return {};
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return {"-NOSCRIPT No matching script. Please use EVAL.\r\n"};
+    });
+    Open(absl::Milliseconds(200), slow);
+    const auto start = steady_clock::now();
+    EXPECT_TRUE(absl::IsUnavailable(Admit().status()));
+    least = std::min(least, steady_clock::now() - start);
+    store_.reset();
+    EXPECT_EQ(slow.commands().size(), 2U);
+  }
+  EXPECT_LE(least, bound);
+}
+
+TEST_F(ValkeyStoreTest, PoliciesThatCannotBeReadAreNoTargets) {
+  Open(absl::Seconds(20));
+  const auto read = [&](const std::string& wire) {
+    stub_.Handle([wire](const Command&, int) -> Answer { return {wire}; });
+    std::promise<absl::StatusOr<StoredPolicy>> answer;
+    store_->ReadPolicy("t", [&](absl::StatusOr<StoredPolicy> p) { answer.set_value(p); });
+    return answer.get_future().get().status();
+  };
+  EXPECT_TRUE(absl::IsNotFound(read("*2\r\n$-1\r\n$-1\r\n")));
+  EXPECT_TRUE(absl::IsInternal(read("*2\r\n$3\r\n\xff\xff\xff\r\n$1\r\n1\r\n")));
+  EXPECT_TRUE(absl::IsInternal(read("*2\r\n$0\r\n\r\n$1\r\nx\r\n")));
+  EXPECT_TRUE(absl::IsInternal(read(":1\r\n")));
+  EXPECT_TRUE(absl::IsUnavailable(read("-LOADING loading\r\n")));
+}
+
+}  // namespace
+}  // namespace fairgate

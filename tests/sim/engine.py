@@ -37,6 +37,7 @@ class Source:
         self.names = names
         self.rng = random.Random(f"{seed}/{scenario}/{flow.name}/{flow.cls}")  # every arm meets the same calls
         self.drawn = 0  # from the first moment
+        self.to_drain = 0
         self.offered = 0
         self.offered_cost = [0.0] * len(names)
         self.ok = 0
@@ -72,6 +73,8 @@ class Engine:
         self._ids = 0
         self._low, self._span = scenario.network[0], scenario.network[1] - scenario.network[0]
         self._measured = False
+        self._drained: list[float] = []  # cost of what was answered since drain() began
+        self._drained_at = 0.0
 
     def at(self, when: float, do: Callable[[Any], None], what: Any) -> None:
         self._serial += 1
@@ -98,6 +101,24 @@ class Engine:
                 self._measured = True
             do(what)
         self.now = end
+
+    def drain(self, seconds: float = 10.0) -> float:
+        """After run(): every worker gets the same number of further calls, about `seconds` of the cap in all. Time until
+        the last is answered over the time that the provider's cap (or the workers' own pace) needs for them."""
+        closed = [s for s in self.sources if s.flow.workers]
+        mean = [sum(s.flow.workers * s.offered_cost[d] / max(1, s.offered) for s in closed) for d in range(len(self.names))]
+        each = max(1, round(seconds / max(m / cap for m, cap in zip(mean, self.scenario.caps.values()))))
+        own_pace = 0.0
+        for s in closed:
+            s.to_drain = each * s.flow.workers
+            own_pace = max(own_pace, each * (sum(s.flow.latency) / 2 + s.flow.think))
+        self._measured, self._drained, self._drained_at = False, [0.0] * len(self.names), self.now
+        begin, heap = self.now, self._heap
+        while heap and heap[0][0] < begin + 20 * seconds:
+            self.now, _, do, what = heapq.heappop(heap)
+            do(what)
+        needed = max(used / cap for used, cap in zip(self._drained, self.scenario.caps.values()))
+        return (self._drained_at - begin) / max(needed, own_pace)
 
     def _next_arrival(self, flow: Flow) -> float:
         return self.rng.expovariate(flow.rate / flow.burst)
@@ -129,6 +150,10 @@ class Engine:
                 period, _, phase = flow.on_off
                 self.at(self.now + period - (self.now - phase) % period + 0.02 * self.rng.random(), self._start, source)
             return
+        if self._drained:
+            if source.to_drain <= 0:
+                return
+            source.to_drain -= 1
         told, actual = flow.draw(source.rng, source.drawn)
         source.drawn += 1
         self._ids += 1
@@ -239,6 +264,10 @@ class Engine:
             for d, amount in enumerate(call.actual):
                 source.ok_cost[d] += amount
             source.times.append(self.now + latency - call.first_ask)
+        if self._drained:
+            self._drained_at = max(self._drained_at, self.now + latency)
+            for d, amount in enumerate(call.actual):
+                self._drained[d] += amount
         self.at(self.now + latency + self._hop(), self._done, call)
 
     def _refused(self, call: Call, retry_after: float) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from valkey import Valkey
@@ -14,23 +13,9 @@ from valkey import Valkey
 from .demand import TIMERS
 from .engine import Conditions, Engine
 from .gates import Connection, Gate, Scripts
+from .jobs import Job
 from .results import measure
-
-ARMS = ("naive", "buckets", "queue")
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-    scenario: str  # name in the table of scenarios, or a workload's
-    window: str = ""  # empty: the scenario's own
-    arm: str = "queue"  # naive, buckets, queue, or queue-MECHANISM (that mechanism off)
-    seed: int = 1
-    timers: str = "normal"
-    hold: float = 0.0
-    seconds: float = 0.0  # 0: the scenario's own
-
-    def cell(self) -> "Job":
-        return dataclasses.replace(self, seed=0)
+from .scenarios import find
 
 
 class Worker:
@@ -38,25 +23,23 @@ class Worker:
 
     def __init__(self, socket: str) -> None:
         self._connection = Connection(socket)
-        self._scripts: dict[str, Scripts] = {}
+        self._scripts = Scripts(self._connection)
 
     def close(self) -> None:
         self._connection.close()
 
     def run(self, job: Job) -> dict[str, Any]:
-        from .scenarios import find
-
         scenario = find(job.scenario, job.window, job.seconds)
         gate = None
         if job.arm != "naive":
             discipline, _, off = job.arm.partition("-")
-            if off not in self._scripts:
-                self._scripts[off] = Scripts(self._connection, off)
-            gate = Gate(self._connection, self._scripts[off], scenario, discipline)
+            self._scripts.load(off)
+            gate = Gate(self._connection, self._scripts, scenario, discipline)
         engine = Engine(scenario, gate, job.seed, Conditions(TIMERS[job.timers], job.hold))
         began = time.perf_counter()
         engine.run()
         result = measure(engine)
+        result["drain_ratio"] = engine.drain() if job.drain else None
         result["wall_s"] = time.perf_counter() - began
         return result
 
@@ -73,8 +56,7 @@ def _run(job: Job) -> tuple[Job, dict[str, Any]]:
     return job, _worker.run(job)
 
 
-def run_all(jobs: Sequence[Job], processes: int = 0, done: Callable[[int, int], None] | None = None,
-            ) -> Iterator[tuple[Job, dict[str, Any]]]:
+def run_all(jobs: Sequence[Job], processes: int = 0) -> Iterator[tuple[Job, dict[str, Any]]]:
     """Results in the order in which they come."""
     processes = min(len(jobs), processes or os.cpu_count() or 1)
     servers: list[Valkey] = []

@@ -84,6 +84,13 @@ release:
 demo: release ## Watch tenants and classes share a quota
 	$(WITH_RELEASE) tests/eval/demo.py $(ARGS)
 
+.PHONY: bench
+bench: ## Measure calls per second and latencies beside their ceilings (ARGS=--ghz), about 3 minutes
+	deploy/setup/install.sh test
+	cmake --preset release -B build/bench-release -DFAIRGATE_BUILD_TESTS=ON
+	cmake --build build/bench-release --target bench
+	FAIRGATE_BUILD_DIR=$(CURDIR)/build/bench-release build/venv/bin/python tests/bench/run.py $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what was built, but not what setup installed
 	find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +

@@ -9,19 +9,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "server/core/log.h"
 
 namespace fairgate {
 namespace {
+
+constexpr int kBackoffMinMs = 50;
+constexpr int kBackoffMaxMs = 2000;
 
 std::string FindInPath(const char* name) {
   const char* path = std::getenv("PATH");
@@ -48,6 +56,24 @@ bool AnswersPing(const std::string& socket) {
   return ok;
 }
 
+// The process that a lock file names; 0: none.
+pid_t OwnerOf(int fd) {
+  char text[24] = {};
+  const ssize_t size = pread(fd, text, sizeof text - 1, 0);
+  pid_t pid = 0;
+  return size > 0 && absl::SimpleAtoi(absl::StripAsciiWhitespace(text), &pid) ? pid : 0;
+}
+
+// A process that ended and whose parent has not looked yet does not run.
+bool Runs(pid_t pid) {
+  if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  std::ifstream file(absl::StrCat("/proc/", pid, "/stat"));
+  std::string stat;
+  std::getline(file, stat);  // "pid (name) state ..."
+  const size_t name_end = stat.rfind(") ");
+  return name_end == std::string::npos || stat[name_end + 2] != 'Z';
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
@@ -62,43 +88,59 @@ absl::StatusOr<std::unique_ptr<EmbeddedServer>> EmbeddedServer::Start(
   }
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  server->directory_ = std::filesystem::absolute(directory, error).string();
+  if (!error) server->directory_ = std::filesystem::absolute(directory, error).string();
   if (error) {
     return absl::FailedPreconditionError(
         absl::StrCat("state directory ", directory, ": ", error.message()));
-  }
-  const std::string lock = server->directory_ + "/lock";
-  server->lock_fd_ = open(lock.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  if (server->lock_fd_ < 0) {
-    return absl::FailedPreconditionError(absl::StrCat(lock, ": ", std::strerror(errno)));
-  }
-  if (flock(server->lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("state directory ", server->directory_,
-                                                      " is used by another fairgate-server"));
   }
   server->address_.unix_socket = server->directory_ + "/valkey.sock";
   if (server->address_.unix_socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::FailedPreconditionError(absl::StrCat("state directory ", server->directory_,
                                                       ": the path is too long for a Unix socket"));
   }
-  if (absl::Status status = server->Spawn(); !status.ok()) return status;
+  if (absl::Status status = server->Lock(); !status.ok()) return status;
+  EmbeddedServer* raw = server.get();
+  server->watcher_ = std::thread([raw] { raw->Watch(); });
   for (int i = 0; i < 1500; ++i) {  // a large append-only file takes its time
     if (AnswersPing(server->address_.unix_socket)) {
-      EmbeddedServer* raw = server.get();
-      server->watcher_ = std::thread([raw] { raw->Watch(); });
+      server->serving_ = true;
       return server;
     }
-    if (waitpid(server->pid_, nullptr, WNOHANG) == server->pid_.load()) {
-      server->pid_ = -1;
-      return absl::FailedPreconditionError(absl::StrCat("valkey-server ended at once; its log is ",
-                                                        server->directory_, "/valkey.log"));
+    if (server->gone_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          server->binary_, " ended at once; its log is ", server->directory_, "/valkey.log"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return absl::DeadlineExceededError("valkey-server does not answer");
 }
 
-absl::Status EmbeddedServer::Spawn() {
+absl::Status EmbeddedServer::Lock() {
+  const std::string file = directory_ + "/lock";
+  lock_fd_ = open(file.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (lock_fd_ < 0) {
+    return absl::FailedPreconditionError(absl::StrCat(file, ": ", std::strerror(errno)));
+  }
+  for (int i = 0; flock(lock_fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    const pid_t owner = OwnerOf(lock_fd_);
+    const bool alive = Runs(owner);
+    // A server that was killed leaves a valkey-server that needs a moment to write all and go.
+    if (alive || i == 250) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "state directory ", directory_, " is used by another fairgate-server",
+          alive ? absl::StrCat(" (process ", owner, ")") : ", whose valkey-server still runs"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const std::string owner = absl::StrCat(getpid(), "\n");
+  if (ftruncate(lock_fd_, 0) != 0 ||
+      pwrite(lock_fd_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size())) {
+    return absl::FailedPreconditionError(absl::StrCat(file, ": ", std::strerror(errno)));
+  }
+  return absl::OkStatus();
+}
+
+bool EmbeddedServer::Spawn() {
   unlink(address_.unix_socket.c_str());
   const std::vector<std::string> args = {binary_,
                                          "--port",
@@ -124,7 +166,6 @@ absl::Status EmbeddedServer::Spawn() {
   argv.push_back(nullptr);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) return absl::InternalError(absl::StrCat("fork: ", std::strerror(errno)));
   if (child == 0) {
     // A group of its own: Ctrl-C is for the gate, which ends its store last.
     setpgid(0, 0);
@@ -132,36 +173,54 @@ absl::Status EmbeddedServer::Spawn() {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, nullptr);
+    // Sent when the thread that forked ends: that is Watch's, which lives as long as the process.
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
+    fcntl(lock_fd_, F_SETFD, 0);  // the child holds the lock, too
     execv(argv[0], argv.data());
     _exit(127);
   }
   pid_ = child;
-  return absl::OkStatus();
+  return child > 0;
 }
 
 void EmbeddedServer::Watch() {
-  int backoff_ms = 50;
-  while (!stopping_) {
-    int status = 0;
-    if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_.load()) {
-      pid_ = -1;
-      if (stopping_) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(backoff_ms));
-      backoff_ms = std::min(2000, backoff_ms * 2);
-      (void)Spawn();
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point started = Clock::now();
+  int backoff_ms = kBackoffMinMs;
+  Spawn();
+  while (!WaitUntilStopping(20)) {
+    if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) != pid_.load()) continue;
+    pid_ = -1;
+    if (!serving_) {
+      gone_ = true;
+      return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (Clock::now() - started > std::chrono::seconds(10)) backoff_ms = kBackoffMinMs;
+    LogWarning("the embedded valkey-server ended: starting it again");
+    if (WaitUntilStopping(backoff_ms)) return;
+    backoff_ms = std::min(kBackoffMaxMs, backoff_ms * 2);
+    started = Clock::now();
+    Spawn();
   }
+  if (pid_ <= 0) return;
+  kill(pid_, SIGTERM);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+bool EmbeddedServer::WaitUntilStopping(int ms) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(ms), [this] { return stopping_; });
 }
 
 EmbeddedServer::~EmbeddedServer() {
-  stopping_ = true;
-  if (watcher_.joinable()) watcher_.join();
-  if (pid_ > 0) {
-    kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
   }
+  changed_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
   if (lock_fd_ >= 0) close(lock_fd_);
 }
 

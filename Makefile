@@ -91,6 +91,18 @@ bench: ## Measure calls per second and latencies beside their ceilings (ARGS=--g
 	cmake --build build/bench-release --target bench
 	FAIRGATE_BUILD_DIR=$(CURDIR)/build/bench-release build/venv/bin/python tests/bench/run.py $(ARGS)
 
+# Bundles the scripts alone: a simulation needs no build.
+SIM = cmake -DSCRIPT_DIR=server/lua -DBUNDLE_DIR=build/sim/lua -DCODE_DIR=build/sim/code -P server/cmake/BundleLua.cmake; \
+  FAIRGATE_BUILD_DIR=build/sim PYTHONPATH=tests build/venv/bin/python -m sim
+
+.PHONY: sim
+sim: ## Simulate the nine workloads against their bars
+	$(SIM) --plan quick --json build/sim.json $(ARGS)
+
+.PHONY: sim-full
+sim-full: ## Simulate everything; writes tests/sim/results.json and RESULTS.md
+	$(SIM) --plan full --json tests/sim/results.json --markdown tests/sim/RESULTS.md $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what was built, but not what setup installed
 	find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +

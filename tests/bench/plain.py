@@ -15,13 +15,14 @@ from collections.abc import Callable
 import redis
 
 Command = tuple[bytes, ...]
+EVALUATIONS = (b"EVALSHA", b"FCALL")
 _FIELD = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _LINE = re.compile(rb"^\+[0-9.]+ \[[0-9]+ (\S+)\] (.*)$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    call: Command  # the EVALSHA
+    call: Command  # name, script, number of keys, keys, argument
     commands: tuple[Command, ...]  # what it ran
 
     def names(self) -> tuple[str, ...]:
@@ -63,7 +64,7 @@ def _parse(text: bytes) -> list[Evaluation]:
             continue
         if call is not None:
             found.append(Evaluation(call, tuple(commands)))
-        call, commands = (fields if fields[0].upper() == b"EVALSHA" else None), []
+        call, commands = (fields if fields[0].upper() in EVALUATIONS else None), []
     return found
 
 

@@ -131,13 +131,18 @@ class Bench:
             raise RuntimeError(f"arm {arm} went wrong: {found}")
 
     def _store_figures(self, answers: int) -> dict[str, float]:
+        """Per answer of the arm: time in scripts (with Release that of both) and commands that they ran. The 99th
+        percentile is of single evaluations."""
         stats = self.client.info("commandstats")
-        nested = sum(v["calls"] for k, v in stats.items() if k not in ("cmdstat_evalsha", "cmdstat_config|resetstat"))
-        evaluation = stats["cmdstat_evalsha"]
+        kinds = ("cmdstat_evalsha", "cmdstat_fcall")
+        outer = {kind: stats[kind] for kind in kinds if kind in stats}
+        most = max(outer, key=lambda kind: outer[kind]["calls"])
+        nested = sum(v["calls"] for k, v in stats.items() if k not in (*kinds, "cmdstat_config|resetstat"))
+        slow = self.client.info("latencystats")[most.replace("cmdstat_", "latency_percentiles_usec_")]
         return {
-            "script_us": evaluation["usec_per_call"],
-            "script_p99_us": self.client.info("latencystats")["latency_percentiles_usec_evalsha"]["p99"],
-            "commands_per_call": nested / max(answers, 1),
+            "script_us": sum(v["usec"] for v in outer.values()) / answers,
+            "script_p99_us": slow["p99"],
+            "commands_per_call": nested / answers,
         }
 
 

@@ -18,7 +18,7 @@ LEVELS = ("1", "8")
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> dict:
     output = tmp_path_factory.mktemp("bench") / "bench.json"
-    flags = ["--seconds=0.05", "--warmup=0.02", "--rounds=2", f"--levels={','.join(LEVELS)}", "--store-timeout=10s"]
+    flags = ["--seconds=0.05", "--warmup=0.02", "--rounds=1", f"--levels={','.join(LEVELS)}", "--store-timeout=10s"]
     environment = {"FAIRGATE_BUILD_DIR": os.environ["FAIRGATE_BUILD_DIR"], "PATH": os.environ["PATH"]}
     subprocess.run(
         [sys.executable, str(HERE / "run.py"), *flags, f"--output={output}"], check=True, timeout=100, env=environment

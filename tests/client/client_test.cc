@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "tests/client/fake_gate.h"
 
 namespace fairgate::client {
@@ -33,6 +36,15 @@ AdmitOptions Question() {
   question.cost = {{"tokens", 900}};
   question.request_id = "job7/1";
   return question;
+}
+
+// As the server's statuses are.
+grpc::Status SaidByGate(grpc::StatusCode code, const std::string& message) {
+  google::rpc::ErrorInfo info;
+  info.set_domain("fairgate.io");
+  google::rpc::Status details;
+  details.add_details()->PackFrom(info);
+  return {code, message, details.SerializeAsString()};
 }
 
 TEST(ClientTest, GrantIsSettledOnceWithWhatWasUsed) {
@@ -178,6 +190,16 @@ TEST(ClientTest, DeadAddressIsAnErrorWithoutFailOpen) {
   EXPECT_EQ(client.counters().errors, 1u);
 }
 
+TEST(ClientTest, UnavailableWithoutTheGatesMarkFailsOpen) {
+  FakeGate gate;
+  Client client(Patient(gate));
+  gate.Fail(grpc::Status(grpc::StatusCode::UNAVAILABLE, "no healthy upstream"));
+  const auto admission = client.Admit(Question());
+  ASSERT_TRUE(admission.ok());
+  EXPECT_EQ(admission->outcome(), Outcome::kDegraded);
+  EXPECT_EQ(client.counters().failed_open, 1u);
+}
+
 TEST(ClientTest, TimeoutFailsOpenAndIsSettledInCaseItWasGranted) {
   FakeGate gate;
   ClientOptions options = Patient(gate);
@@ -244,7 +266,7 @@ TEST(ClientTest, AnAnswerOfTheGateIsNeverAPermission) {
   for (const grpc::StatusCode code :
        {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::NOT_FOUND, grpc::StatusCode::INTERNAL,
         grpc::StatusCode::INVALID_ARGUMENT}) {
-    gate.Fail(grpc::Status(code, "the policy is to stay closed"));
+    gate.Fail(SaidByGate(code, "the policy is to stay closed"));
     const auto admission = client.Admit(Question());
     EXPECT_EQ(static_cast<int>(admission.status().code()), static_cast<int>(code));
   }

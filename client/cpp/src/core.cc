@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 
 namespace fairgate::client {
 namespace {
@@ -58,6 +60,20 @@ std::string NewRequestId() {
   return absl::StrFormat("%016x%016x", high, low);
 }
 
+// The gate marks what it says itself. A status without the mark comes from this side's channel,
+// from a proxy, or from a gate that is going down; gRPC's own texts do not tell these from the
+// gate.
+bool SaidByGate(const grpc::Status& status) {
+  constexpr char kErrorDomain[] = "fairgate.io";
+  google::rpc::Status details;
+  if (!details.ParseFromString(status.error_details())) return false;
+  for (const google::protobuf::Any& detail : details.details()) {
+    google::rpc::ErrorInfo info;
+    if (detail.UnpackTo(&info) && info.domain() == kErrorDomain) return true;
+  }
+  return false;
+}
+
 v1::AdmitRequest ToProto(const AdmitOptions& options) {
   v1::AdmitRequest request;
   request.set_target(options.target);
@@ -98,13 +114,11 @@ bool Core::BreakerAllows() {
   return false;
 }
 
-bool Core::Unreached(const grpc::ClientContext& context, const grpc::Status& status) {
-  bool unreached = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    // The gate itself answers UNAVAILABLE where a policy says to stay closed; that must stay
-    // distinguishable from a broken connection, and only this text tells the two apart.
-    unreached = context.debug_error_string().find("received from peer") == std::string::npos;
-  }
+bool Core::Unreached(const grpc::Status& status) {
+  // The gate itself answers UNAVAILABLE where a policy says to stay closed.
+  const bool unreached =
+      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+      (status.error_code() == grpc::StatusCode::UNAVAILABLE && !SaidByGate(status));
   const std::lock_guard<std::mutex> lock(mutex_);
   if (unreached) {
     breaker_.Failed(absl::Now());
@@ -142,7 +156,7 @@ absl::StatusOr<Admission> Core::Admit(const AdmitOptions& options) {
   SetDeadline(context, options_.rpc_timeout + std::max(options.max_hold, absl::ZeroDuration()));
   v1::AdmitResponse response;
   const grpc::Status status = stub_->Admit(&context, request, &response);
-  const bool unreached = Unreached(context, status);
+  const bool unreached = Unreached(status);
   if (unreached && options_.fail_open) {
     return FailOpen(
         std::move(admission),
@@ -196,7 +210,7 @@ absl::StatusOr<v1::ReleaseResponse> Core::Release(const v1::ReleaseRequest& requ
     grpc::ClientContext context;
     SetDeadline(context, options_.rpc_timeout);
     const grpc::Status status = stub_->Release(&context, request, &response);
-    Unreached(context, status);
+    Unreached(status);
     if (status.ok()) return response;
     failure = ToStatus(status);
   }

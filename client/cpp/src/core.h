@@ -52,7 +52,7 @@ class Core : public std::enable_shared_from_this<Core> {
  private:
   bool BreakerAllows();
   // Tells the breaker, and says whether the gate could not be reached (true) or answered (false).
-  bool Unreached(const grpc::ClientContext& context, const grpc::Status& status);
+  bool Unreached(const grpc::Status& status);
   Admission FailOpen(Admission admission, bool maybe_leased);
 
   const ClientOptions options_;

@@ -1,101 +1,69 @@
-# Bundles Lua entry scripts. Run with cmake -P and
-#   SCRIPT_DIR  where the scripts and their lib/ are
-#   ENTRIES     the entry scripts, a list of paths
-#   BUNDLE_DIR  receives one whole script per entry
+# Bundles the Lua modules that `library` needs into one Valkey function library. Run with cmake -P and
+#   SCRIPT_DIR  where the modules are: NAME.lua or lib/NAME.lua
+#   BUNDLE_DIR  receives fairgate.lua
 #   CODE_DIR    receives scripts.h and scripts.cc
 #
-# A line `--@include lib/NAME.lua` is replaced by that file, at its first occurrence in a bundle. Nothing is stripped. A line
-# `--@source FILE:N` says that the next line is line N of FILE, so an error's line number can be traced to its source.
+# A module is a plain Lua module: it names the modules it needs with require('NAME') and returns its own. Each goes once into
+# the library, after those it needs. A line `--@source FILE` before each lets an error's line number be traced to its source.
+# In library.lua, @LIBRARY@ becomes the library's name: fairgate_ and the start of the text's SHA-1, so that servers of two
+# versions never share functions.
 cmake_policy(VERSION 3.25)
 
-# Sets `count` to the number of line ends in `text`.
-function(count_lines text count)
-  string(REGEX REPLACE "[^\n]+" "" ends "${text}")
-  string(LENGTH "${ends}" length)
-  set(${count} ${length} PARENT_SCOPE)
-endfunction()
-
-# Appends the file to BUNDLE, following its includes. DONE lists the files of this bundle.
-function(append_file file)
-  list(APPEND DONE "${file}")
-  file(READ "${SCRIPT_DIR}/${file}" text)
-  if(NOT text MATCHES "\n$")
-    string(APPEND text "\n")
+# Appends the module and what it needs to BUNDLE. DONE lists the modules that are there, OPEN those that are being added.
+function(append_module name)
+  if(name IN_LIST DONE)
+    return()
   endif()
-  string(APPEND BUNDLE "--@source ${file}:1\n")
-
-  set(line_number 1)
-  # The line end in front makes "at the start of a line" one search for the whole text.
-  set(rest "\n${text}")
-  while(rest MATCHES "\n--@include[ \t]+([^ \t\r\n]+)[ \t\r]*\n")
-    set(directive "${CMAKE_MATCH_0}")
-    set(included "${CMAKE_MATCH_1}")
-    string(FIND "${rest}" "${directive}" position)
-    string(SUBSTRING "${rest}" 0 ${position} before)
-    string(LENGTH "${directive}" length)
-    math(EXPR after "${position} + ${length} - 1") # keeps the directive's own line end as the next marker
-    string(SUBSTRING "${rest}" ${after} -1 rest)
-
-    string(APPEND before "\n")
-    string(SUBSTRING "${before}" 1 -1 before)
-    count_lines("${before}" lines)
-    string(APPEND BUNDLE "${before}")
-    math(EXPR line_number "${line_number} + ${lines}")
-
-    if(included IN_LIST DONE)
-      string(APPEND BUNDLE "-- ${included} is included above.\n")
-      math(EXPR line_number "${line_number} + 1")
-      continue()
-    endif()
-    if(NOT EXISTS "${SCRIPT_DIR}/${included}")
-      message(FATAL_ERROR "${SCRIPT_DIR}/${file}:${line_number}: no such file to include: ${included}")
-    endif()
-    append_file("${included}")
-    math(EXPR line_number "${line_number} + 1")
-    string(APPEND BUNDLE "--@source ${file}:${line_number}\n")
-  endwhile()
-  string(SUBSTRING "${rest}" 1 -1 rest)
-  string(APPEND BUNDLE "${rest}")
-
-  set(BUNDLE "${BUNDLE}" PARENT_SCOPE)
-  set(DONE "${DONE}" PARENT_SCOPE)
-endfunction()
-
-# snake_case.lua -> kSnakeCase
-function(constant_name file name)
-  get_filename_component(stem "${file}" NAME_WE)
-  string(REPLACE "_" ";" words "${stem}")
-  set(result k)
-  foreach(word IN LISTS words)
-    string(SUBSTRING "${word}" 0 1 first)
-    string(SUBSTRING "${word}" 1 -1 others)
-    string(TOUPPER "${first}" first)
-    string(APPEND result "${first}${others}")
+  if(name IN_LIST OPEN)
+    message(FATAL_ERROR "${SCRIPT_DIR}: modules need each other: ${OPEN};${name}")
+  endif()
+  list(APPEND OPEN "${name}")
+  set(file "lib/${name}.lua")
+  if(NOT EXISTS "${SCRIPT_DIR}/${file}")
+    set(file "${name}.lua")
+  endif()
+  if(NOT EXISTS "${SCRIPT_DIR}/${file}")
+    message(FATAL_ERROR "${SCRIPT_DIR}: no module ${name}, needed by ${OPEN}")
+  endif()
+  file(READ "${SCRIPT_DIR}/${file}" text)
+  string(REGEX MATCHALL "require\\('[a-z_]+'\\)" requires "${text}")
+  foreach(require IN LISTS requires)
+    string(REGEX REPLACE "require\\('([a-z_]+)'\\)" "\\1" needed "${require}")
+    append_module("${needed}")
   endforeach()
-  set(${name} "${result}" PARENT_SCOPE)
+  string(APPEND BUNDLE "modules.${name} = (function()\n--@source ${file}\n${text}end)()\n")
+  set(BUNDLE "${BUNDLE}" PARENT_SCOPE)
+  set(DONE "${DONE};${name}" PARENT_SCOPE)
 endfunction()
+
+set(BUNDLE "local modules = {}\nlocal function require(name) return modules[name] end\n")
+append_module(library)
+string(SHA1 sha1 "${BUNDLE}")
+string(SUBSTRING "${sha1}" 0 12 version)
+set(library "fairgate_${version}")
+string(REPLACE "@LIBRARY@" "${library}" BUNDLE "#!lua name=${library}\n${BUNDLE}")
+
+set(delimiter fairgate_lua) # of the raw string
+string(FIND "${BUNDLE}" ")${delimiter}\"" collision)
+if(NOT collision EQUAL -1)
+  message(FATAL_ERROR "${SCRIPT_DIR}: contains the end of its own raw string, )${delimiter}\"")
+endif()
+# A string literal has a greatest length in C++; pieces are joined by the compiler.
+string(REPLACE "\nmodules." "\n)${delimiter}\"\n    R\"${delimiter}(modules." pieces "${BUNDLE}")
 
 file(MAKE_DIRECTORY "${BUNDLE_DIR}" "${CODE_DIR}")
-set(delimiter fairgate_lua) # of the raw strings
+file(WRITE "${BUNDLE_DIR}/fairgate.lua" "${BUNDLE}")
+
+string(REGEX MATCHALL "${library}_[a-z]+" functions "${BUNDLE}")
 set(declarations)
 set(definitions)
-foreach(path IN LISTS ENTRIES)
-  get_filename_component(entry "${path}" NAME)
-  get_filename_component(stem "${path}" NAME_WE)
-  set(BUNDLE)
-  set(DONE)
-  append_file("${entry}")
-  string(FIND "${BUNDLE}" ")${delimiter}\"" collision)
-  if(NOT collision EQUAL -1)
-    message(FATAL_ERROR "${path}: contains the end of its own raw string, )${delimiter}\"")
-  endif()
-  file(WRITE "${BUNDLE_DIR}/${entry}" "${BUNDLE}")
-  string(SHA1 sha1 "${BUNDLE}")
-
-  constant_name("${entry}" constant)
-  string(APPEND declarations "extern const Script ${constant};\n")
-  string(APPEND definitions
-    "const Script ${constant} = {\"${stem}\", R\"${delimiter}(${BUNDLE})${delimiter}\",\n    \"${sha1}\"};\n\n")
+foreach(function IN LISTS functions)
+  string(REPLACE "${library}_" "" name "${function}")
+  string(SUBSTRING "${name}" 0 1 first)
+  string(TOUPPER "${first}" first)
+  string(SUBSTRING "${name}" 1 -1 others)
+  string(APPEND declarations "extern const Function k${first}${others};\n")
+  string(APPEND definitions "const Function k${first}${others} = {\"${name}\", \"${function}\"};\n")
 endforeach()
 
 file(WRITE "${CODE_DIR}/scripts.h" "// Generated from server/lua by server/cmake/BundleLua.cmake.
@@ -106,12 +74,12 @@ file(WRITE "${CODE_DIR}/scripts.h" "// Generated from server/lua by server/cmake
 
 namespace fairgate::lua {
 
-struct Script {
-  std::string_view name;
-  std::string_view text;
-  std::string_view sha1;  // of the text, lower case hexadecimal: what EVALSHA takes
+struct Function {
+  std::string_view name;      // admit, release, ...
+  std::string_view function;  // what FCALL takes
 };
 
+extern const std::string_view kLibrary;  // what FUNCTION LOAD takes
 ${declarations}
 }  // namespace fairgate::lua
 
@@ -122,5 +90,7 @@ file(WRITE "${CODE_DIR}/scripts.cc" "// Generated from server/lua by server/cmak
 
 namespace fairgate::lua {
 
-${definitions}}  // namespace fairgate::lua
+const std::string_view kLibrary = R\"${delimiter}(${pieces})${delimiter}\";
+${definitions}
+}  // namespace fairgate::lua
 ")

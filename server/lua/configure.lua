@@ -1,7 +1,7 @@
 -- Configure: writes a whole policy, or deletes the target, if the stored version is the expected one. Argument: README.md.
 -- Dimensions and classes keep their index for ever; what is removed stays as `retired`, so that no record ever has to be
 -- rearranged.
---@include lib/keys.lua
+local keys = require('keys')
 
 local SLOTS_MAX = 64
 
@@ -19,27 +19,26 @@ local function keep_indexes(old, new)
   return out
 end
 
-local args = unpack_record(ARGV[1])
-local version = tonumber(redis.call('HGET', KEY_POLICY, 'version') or '0')
-if args.expected_version ~= version then return answer({result = 'conflict', version = version}) end
-if args.delete then
-  redis.call('DEL', unpack(KEYS))
-  return answer({result = 'ok', version = 0})
-end
+return function(args)
+  local version = tonumber(redis.call('HGET', keys.policy, 'version') or '0')
+  if args.expected_version ~= version then return {result = 'conflict', version = version} end
+  if args.delete then
+    redis.call('DEL', keys.policy, keys.state, keys.flows, keys.order, keys.calls, keys.due, keys.expiry, keys.caps, keys.window)
+    return {result = 'ok', version = 0}
+  end
 
-local old_raw = redis.call('HGET', KEY_POLICY, 'compiled')
-local old = old_raw and unpack_record(old_raw) or {}
-local compiled = args.compiled
-compiled.dims = keep_indexes(old.dims, compiled.dims)
-compiled.classes = keep_indexes(old.classes, compiled.classes)
-if #compiled.dims > SLOTS_MAX or #compiled.classes > SLOTS_MAX then
-  return answer({result = 'full', version = version})
-end
-compiled.version = version + 1
+  local old_raw = redis.call('HGET', keys.policy, 'compiled')
+  local old = old_raw and cmsgpack.unpack(old_raw) or {}
+  local compiled = args.compiled
+  compiled.dims = keep_indexes(old.dims, compiled.dims)
+  compiled.classes = keep_indexes(old.classes, compiled.classes)
+  if #compiled.dims > SLOTS_MAX or #compiled.classes > SLOTS_MAX then return {result = 'full', version = version} end
+  compiled.version = version + 1
 
-redis.call('DEL', KEY_POLICY)
-redis.call('HSET', KEY_POLICY, 'version', version + 1, 'compiled', pack(compiled), 'source', args.source)
-for name, tenant in pairs(args.tenants or {}) do
-  redis.call('HSET', KEY_POLICY, 't:' .. name, pack(tenant))
+  redis.call('DEL', keys.policy)
+  redis.call('HSET', keys.policy, 'version', version + 1, 'compiled', cmsgpack.pack(compiled), 'source', args.source)
+  for name, tenant in pairs(args.tenants or {}) do
+    redis.call('HSET', keys.policy, 't:' .. name, cmsgpack.pack(tenant))
+  end
+  return {result = 'ok', version = version + 1}
 end
-return answer({result = 'ok', version = version + 1})

@@ -1,22 +1,16 @@
 -- Release: settles a lease with the truth, withdraws a waiting request, or extends a lease. Argument and answer: README.md.
---@include lib/keys.lua
---@include lib/clock.lua
---@include lib/policy.lua
---@include lib/state.lua
---@include lib/caps.lua
---@include lib/flows.lua
---@include lib/calls.lua
---@include lib/ceilings.lua
---@include lib/queue.lua
+local calls = require('calls')
+local ceilings = require('ceilings')
+local flows = require('flows')
+local keys = require('keys')
+local policies = require('policies')
+local states = require('states')
+local turns = require('turns')
 
-local args = unpack_record(ARGV[1])
-local id, attempt = args.id, args.attempt or 1
-local call = load_call(id)
-local policy = load_policy(call and call.tenant)
-if not policy then return answer({result = 'no_target'}) end
+local PAUSE_MAX_US = 86400e6
 
 -- Usage as an array over dimensions; nil and the name for one that the target does not have.
-local function usage_vector(usage)
+local function usage_vector(policy, usage)
   local out = {}
   for name, amount in pairs(usage or {}) do
     local d = policy.dim_index[name]
@@ -26,127 +20,139 @@ local function usage_vector(usage)
   return out
 end
 
-local function named(values)
-  local out = {}
-  for d, p in ipairs(policy.dims) do
-    if values[d] then out[p.name] = values[d] end
+local function answer(r, result, fields)
+  fields = fields or {}
+  fields.result, fields.version = result, r.policy.version
+  fields.tenant, fields.class = r.call.tenant, r.policy.classes[r.call.class].name
+  return fields
+end
+
+local function save(r)
+  ceilings.save_book(r.call.tenant, r.book)
+  flows.save(r.flow)
+  states.save(r.state, r.policy)
+end
+
+local function withdraw_place(r)
+  ceilings.unblock(r.state, r.call, r.book)
+  if r.call.queued then
+    turns.dequeue(r.state, r.flow, r.call)
+    turns.advance_class(r.state, r.flow.class)
   end
-  return out
+  redis.call('ZREM', keys.due, r.id)
+  redis.call('ZREM', keys.expiry, r.id)
+  calls.remove(r.id)
+  save(r)
+  return answer(r, 'withdrawn')
 end
 
-local usage, unknown = usage_vector(args.usage)
-if not usage then
-  return answer({result = 'invalid', field = 'usage["' .. unknown .. '"]', version = policy.version,
-    message = 'the target has no such dimension'})
-end
-if not call then return answer({result = 'unknown', version = policy.version}) end
-
-local function plain(result)
-  return answer({result = result, version = policy.version, tenant = call.tenant,
-    class = policy.classes[call.class].name})
-end
-
-if attempt > call.attempt then return plain('unknown') end
-if attempt < call.attempt or call.state == 's' then return plain('already_settled') end
-if call.state == 'x' then return plain('expired') end
-if call.state == 'w' and args.action ~= 'withdraw' then return plain('unknown') end
-
-local state = load_state(policy, read_clock(args))
-advance_caps(policy, state)
-local f = load_flow(call.class, call.tenant) or new_flow(policy, call.class, call.tenant)
-
-local function tenant_book()
-  local raw = policy.tenant and policy.tenant.caps and redis.call('HGET', KEY_CAPS, call.tenant)
-  return raw and unpack_record(raw) or nil
-end
-
-local function save(book)
-  if book then redis.call('HSET', KEY_CAPS, call.tenant, pack(book)) end
-  save_flow(f)
-  save_state(state, policy)
-end
-
-if call.state == 'w' then
-  local book = tenant_book()
-  if call.blocked then unblock(state, call, book or {}) end
-  if call.queued then
-    dequeue(policy, state, f, call)
-    local c = state.classes[f.class]
-    c.least = head_tag(f.class)
-    c.v = math.max(c.v, c.least or 0)
+local function extend(r)
+  local call, more = r.call, {}
+  for d, used in pairs(r.usage) do
+    if used > call.dims[d].charge then more[d] = used end
   end
-  redis.call('ZREM', KEY_DUE, id)
-  redis.call('ZREM', KEY_EXPIRY, id)
-  redis.call('HDEL', KEY_CALLS, id)
-  save(book)
-  return plain('withdrawn')
+  local refunded = calls.recharge(r.policy, r.state, r.flow, call, more, true)
+  calls.forget_variance(r.policy, r.state, call)
+  for d, used in pairs(more) do call.dims[d].charge = used end
+  local lease_us = r.args.lease_us or r.policy.lease_us
+  call.expires_us = r.state.now_us + lease_us
+  calls.expire_at(r.state, r.id, call.expires_us)
+  calls.save(r.id, call)
+  save(r)
+  return answer(r, 'extended', {refunded = refunded, lease_us = lease_us})
 end
 
-if args.action == 'extend' then
-  local more = {}
-  for d, used in pairs(usage) do
-    if used > (call.charged[d] or 0) then more[d] = used end
-  end
-  local variance = call.var
-  local refunded = settle(policy, state, f, call, more, true)
-  state.leases = state.leases + 1 -- it stays open
-  call.var = {}
-  for d in ipairs(variance) do call.var[d] = 0 end
-  for d, used in pairs(more) do call.charged[d] = used end
-  local lease_us = args.lease_us or policy.lease_us
-  call.expires_us = state.now_us + lease_us
-  redis.call('ZADD', KEY_EXPIRY, call.expires_us, id)
-  save_call(id, call)
-  save()
-  return answer({result = 'extended', refunded = refunded, lease_us = lease_us, version = policy.version,
-    tenant = call.tenant, class = policy.classes[call.class].name})
-end
-
-local outcome = args.action == 'withdraw' and 'not_sent' or args.outcome or 'unknown'
-local actual, missing = usage, false
-if outcome == 'not_sent' then
-  for d in ipairs(policy.dims) do actual[d] = actual[d] or 0 end
-end
-for d in ipairs(policy.dims) do
-  if (call.charged[d] or 0) > 0 and actual[d] == nil then
-    -- one call is one request, whatever it used besides
-    if policy.dims[d].name == 'requests' then actual[d] = call.charged[d] else missing = true end
-  end
-end
-
-local estimated, charged = named(call.raw), {}
-local refunded
-if outcome == 'rate_limited' then
-  -- the provider refused: its count is full. Caps keep the charge, the turn is given back, and the target pauses.
-  local zero = {}
-  for d in ipairs(policy.dims) do zero[d] = 0 end
-  refunded = settle(policy, state, f, call, zero, false)
-  local retry_us = math.min(args.retry_after_us or 0, 86400e6)
+-- The provider refused: its count is full. Caps keep the charge, the turn is given back, and the target pauses.
+local function settle_rate_limited(r)
+  local state, zero = r.state, {}
+  for d in ipairs(r.policy.dims) do zero[d] = 0 end
+  local refunded = calls.recharge(r.policy, state, r.flow, r.call, zero, false)
+  local retry_us = math.min(r.args.retry_after_us or 0, PAUSE_MAX_US)
   if retry_us > 0 then
     state.pause_us = math.max(state.pause_us, state.now_us + retry_us)
-    for d, p in ipairs(policy.dims) do
+    for d, p in ipairs(r.policy.dims) do
       -- the pause's own refill is not a budget: at its end one such call fits, and then the next by the rate
-      if p.limit > 0 and p.model == 'continuous' and (call.charged[d] or 0) > 0 then
+      local charge = r.call.dims[d].charge
+      if p.limit > 0 and p.model == 'continuous' and charge > 0 then
         local s = state.dims[d]
-        s.level = math.min(s.level, math.min(call.charged[d], p.depth) - p.rate * retry_us / 1e6)
+        s.level = math.min(s.level, math.min(charge, p.depth) - p.rate * retry_us / 1e6)
       end
     end
   end
-else
-  refunded = settle(policy, state, f, call, actual, true)
-  if outcome == 'ok' then learn(policy, state, f, call.raw, call.expected, actual) end
+  return refunded
 end
-for d in ipairs(policy.dims) do charged[d] = actual[d] or call.charged[d] end
 
-local book = tenant_book()
-if book then
-  for _, cap in ipairs(policy.tenant.caps) do
-    local d, b = policy.dim_index[cap.dimension], book[cap.dimension]
-    if d and b and actual[d] then b.level = math.min(cap.limit, b.level + (call.charged[d] or 0) - actual[d]) end
+-- Usage by dimension as far as it is known, and whether a part that was charged is not.
+local function actual_usage(r, outcome)
+  local actual, missing = r.usage, false
+  for d, p in ipairs(r.policy.dims) do
+    if actual[d] == nil then
+      if outcome == 'not_sent' then
+        actual[d] = 0
+      elseif r.call.dims[d].charge > 0 then
+        -- one call is one request, whatever it used besides
+        if p.name == 'requests' then actual[d] = r.call.dims[d].charge else missing = true end
+      end
+    end
   end
+  return actual, missing
 end
-forget_later(policy, state, id, call, 's')
-save(book)
-return answer({result = args.action == 'withdraw' and 'withdrawn' or 'settled', refunded = refunded,
-  version = policy.version, tenant = call.tenant, class = policy.classes[call.class].name, estimated = estimated,
-  charged = named(charged), usage_missing = missing or nil})
+
+local function settle(r)
+  local policy, state, call = r.policy, r.state, r.call
+  local outcome = r.args.action == 'withdraw' and 'not_sent' or r.args.outcome or 'unknown'
+  local actual, missing = actual_usage(r, outcome)
+  local estimated, charged = {}, {}
+  for d, p in ipairs(policy.dims) do
+    estimated[p.name] = call.dims[d].raw
+    charged[p.name] = actual[d] or call.dims[d].charge
+  end
+  local refunded
+  if outcome == 'rate_limited' then
+    refunded = settle_rate_limited(r)
+  else
+    refunded = calls.recharge(policy, state, r.flow, call, actual, true)
+    if outcome == 'ok' then calls.learn(state, r.flow, call, actual) end
+  end
+  calls.close_lease(policy, state, call)
+  ceilings.recharge(policy, call, r.entry, r.book, actual)
+  calls.remember(policy, state, r.id, call, 's')
+  save(r)
+  return answer(r, r.args.action == 'withdraw' and 'withdrawn' or 'settled', {refunded = refunded, estimated = estimated,
+    charged = charged, usage_missing = missing or nil})
+end
+
+-- What the record of the id says without a change; nil when there is something to do.
+local function plain_result(call, args)
+  if args.attempt > call.attempt then return 'unknown' end
+  if args.attempt < call.attempt or call.state == 's' then return 'already_settled' end
+  if call.state == 'x' then return 'expired' end
+  if call.state == 'w' and args.action ~= 'withdraw' then return 'unknown' end
+end
+
+return function(args)
+  args.attempt = args.attempt or 1
+  local raw = redis.call('HGET', keys.calls, args.id)
+  local call = raw and calls.read(raw, 0)
+  local policy, entry = policies.load(call and call.tenant)
+  if not policy then return {result = 'no_target'} end
+  local usage, unknown = usage_vector(policy, args.usage)
+  if not usage then
+    return {result = 'invalid', field = 'usage["' .. unknown .. '"]', version = policy.version,
+      message = 'the target has no such dimension'}
+  end
+  if not call then return {result = 'unknown', version = policy.version} end
+  local r = {args = args, id = args.id, policy = policy, entry = entry, call = call, usage = usage}
+  local plain = plain_result(call, args)
+  if plain then return answer(r, plain) end
+
+  calls.fit(call, #policy.dims)
+  r.state = states.load(policy, states.clock(args))
+  local field = flows.field_of(call.class, call.tenant)
+  r.flow = flows.load(field, #policy.dims)
+    or flows.new(call.class, field, entry and entry.weight or policy.default_weight, #policy.dims)
+  r.book = ceilings.load_book(entry, call.tenant)
+  if call.state == 'w' then return withdraw_place(r) end
+  if args.action == 'extend' then return extend(r) end
+  return settle(r)
+end

@@ -1,6 +1,7 @@
 #include "server/store/valkey_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -22,6 +23,10 @@ absl::StatusOr<Reply> Expect(absl::StatusOr<Reply> reply, Type type) {
   return reply;
 }
 
+bool IsMissingFunction(const Reply& reply) {
+  return reply.type == Type::kError && absl::StartsWith(reply.text, "ERR Function not found");
+}
+
 }  // namespace
 
 ValkeyStore::ValkeyStore(Options options)
@@ -36,19 +41,17 @@ void ValkeyStore::Send(std::vector<std::string> command, Connection::Callback do
   connection_.Submit(std::move(command), options_.timeout, std::move(done));
 }
 
-void ValkeyStore::Evaluate(const lua::Script& script, std::vector<std::string> keys,
+void ValkeyStore::Evaluate(const lua::Function& function, std::vector<std::string> keys,
                            std::string argument, Answer done) {
-  const auto command = [&](std::string verb, std::string body) {
-    std::vector<std::string> out = {std::move(verb), std::move(body), absl::StrCat(keys.size())};
-    out.insert(out.end(), keys.begin(), keys.end());
-    out.push_back(argument);
-    return out;
-  };
+  std::vector<std::string> call = {"FCALL", std::string(function.function),
+                                   absl::StrCat(keys.size())};
+  call.insert(call.end(), std::make_move_iterator(keys.begin()),
+              std::make_move_iterator(keys.end()));
+  call.push_back(std::move(argument));
   const absl::Time start = absl::Now();
-  auto finish = [this, &script, start, done = std::move(done)](absl::StatusOr<Reply> reply) {
+  auto finish = [this, &function, start, done = std::move(done)](absl::StatusOr<Reply> reply) {
     if (options_.on_evaluation) {
-      options_.on_evaluation(std::string_view(script.name),
-                             absl::ToDoubleSeconds(absl::Now() - start));
+      options_.on_evaluation(function.name, absl::ToDoubleSeconds(absl::Now() - start));
     }
     reply = Expect(std::move(reply), Type::kString);
     if (!reply.ok()) {
@@ -57,17 +60,16 @@ void ValkeyStore::Evaluate(const lua::Script& script, std::vector<std::string> k
       done(std::move(reply->text));
     }
   };
-  std::vector<std::string> again = command("EVAL", std::string(script.text));
-  Send(command("EVALSHA", std::string(script.sha1)), [this, start, again = std::move(again),
-                                                      finish = std::move(finish)](
-                                                         absl::StatusOr<Reply> reply) mutable {
-    if (reply.ok() && reply->type == Type::kError && absl::StartsWith(reply->text, "NOSCRIPT")) {
-      // EVAL loads it, too. The caller's limit is one for both.
-      const absl::Duration left = options_.timeout - (absl::Now() - start);
-      connection_.Submit(std::move(again), left, std::move(finish));
-    } else {
-      finish(std::move(reply));
-    }
+  std::vector<std::string> again = call;
+  Send(std::move(call), [this, start, again = std::move(again),
+                         finish = std::move(finish)](absl::StatusOr<Reply> reply) mutable {
+    if (!reply.ok() || !IsMissingFunction(*reply)) return finish(std::move(reply));
+    // Only this proves that nothing ran. Whoever finds the library loaded by another is as well
+    // off. The caller's limit is one for both.
+    const absl::Duration left = options_.timeout - (absl::Now() - start);
+    connection_.Submit({"FUNCTION", "LOAD", std::string(lua::kLibrary)}, left,
+                       [](absl::StatusOr<Reply>) {});
+    connection_.Submit(std::move(again), left, std::move(finish));
   });
 }
 

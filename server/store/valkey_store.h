@@ -1,4 +1,4 @@
-// AdmissionStore on a Valkey primary: each method is one EVALSHA.
+// AdmissionStore on a Valkey primary: each method is one FCALL of the library in server/lua.
 #ifndef FAIRGATE_SERVER_STORE_VALKEY_STORE_H_
 #define FAIRGATE_SERVER_STORE_VALKEY_STORE_H_
 
@@ -20,7 +20,7 @@ struct ValkeyStoreOptions {
   absl::Duration timeout = absl::Milliseconds(25);  // per evaluation
   // Told of the connection's changes, on the store's thread.
   std::function<void(bool up)> on_change;
-  // Seconds from question to answer, by script name.
+  // Seconds from question to answer, by function name.
   std::function<void(std::string_view script, double seconds)> on_evaluation;
   // Tests only: microseconds that replace the primary's TIME.
   std::function<TestClock()> clock;
@@ -51,8 +51,9 @@ class ValkeyStore final : public AdmissionStore {
  private:
   using Answer = std::function<void(absl::StatusOr<std::string>)>;
 
-  // Runs a script on a target's keys. Only NOSCRIPT, which proves that nothing ran, sends again.
-  void Evaluate(const lua::Script& script, std::vector<std::string> keys, std::string argument,
+  // Runs a function on a target's keys. Only a missing one, which proves that nothing ran, is
+  // loaded and sent again.
+  void Evaluate(const lua::Function& function, std::vector<std::string> keys, std::string argument,
                 Answer done);
   void Send(std::vector<std::string> command, Connection::Callback done);
   TestClock Clock() const { return options_.clock ? options_.clock() : std::nullopt; }

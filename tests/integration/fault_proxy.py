@@ -139,13 +139,13 @@ class FaultProxy:
 
     # Faults
 
-    def lose_reply(self, match: str = "EVALSHA", count: int = 1, skip: int = 0, cut_after_s: float = 0.0) -> None:
+    def lose_reply(self, match: str = "FCALL", count: int = 1, skip: int = 0, cut_after_s: float = 0.0) -> None:
         """The store does what requests that hold `match` ask, but `count` connections lose the reply, and what comes
         after it; the first `skip` of them get through. Each connection is cut `cut_after_s` later."""
         self.cut_after_s = cut_after_s
         self._losses += [(match.encode(), skip)] + [(match.encode(), 0)] * (count - 1)
 
-    def answer(self, error: str, match: str = "EVALSHA", count: int = 1) -> None:
+    def answer(self, error: str, match: str = "FCALL", count: int = 1) -> None:
         """The next `count` requests that hold `match` do not reach the store and get this reply, for example
         "-OOM command not allowed"."""
         self._answers += [(match.encode(), error.encode() + b"\r\n")] * count

@@ -12,12 +12,12 @@ from fault_proxy import FaultProxy
 from resp import Frames, frame_end
 
 PING = b"*1\r\n$4\r\nPING\r\n"
-EVALSHA = b"*2\r\n$7\r\nEVALSHA\r\n$1\r\nx\r\n"
+FCALL = b"*2\r\n$5\r\nFCALL\r\n$1\r\nx\r\n"
 
 
 @pytest.mark.parametrize("frame", [
     b"+OK\r\n", b"-ERR no\r\n", b":7\r\n", b"$-1\r\n", b"$0\r\n\r\n", b"$5\r\na\r\nbc\r\n", b"*-1\r\n", b"*0\r\n",
-    b"*2\r\n*1\r\n:1\r\n$1\r\nx\r\n", b"%1\r\n+k\r\n*2\r\n:1\r\n:2\r\n", b"_\r\n", b"#t\r\n", EVALSHA])
+    b"*2\r\n*1\r\n:1\r\n$1\r\nx\r\n", b"%1\r\n+k\r\n*2\r\n:1\r\n:2\r\n", b"_\r\n", b"#t\r\n", FCALL])
 def test_a_frame_ends_where_it_ends(frame):
     assert frame_end(frame + b"+next\r\n") == len(frame)
     for cut in range(len(frame)):
@@ -28,7 +28,7 @@ def test_frames_do_not_depend_on_how_the_stream_is_cut():
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     choice = random.Random(seed)
-    sent = [choice.choice([PING, EVALSHA, b"+OK\r\n", b"$3\r\n\r\n\r\r\n"]) for _ in range(200)]
+    sent = [choice.choice([PING, FCALL, b"+OK\r\n", b"$3\r\n\r\n\r\r\n"]) for _ in range(200)]
     stream, frames, got = b"".join(sent), Frames(), []
     while stream:
         n = choice.randrange(1, 30)
@@ -66,7 +66,7 @@ async def dial(proxy, timeout_s=2.0):
     return await asyncio.wait_for(asyncio.open_connection("127.0.0.1", proxy.port), timeout_s)
 
 
-async def ask(connection, request=EVALSHA, timeout_s=2.0):
+async def ask(connection, request=FCALL, timeout_s=2.0):
     connection[1].write(request)
     return await asyncio.wait_for(connection[0].readuntil(b"\r\n"), timeout_s)
 
@@ -97,7 +97,7 @@ async def test_an_answer_instead_keeps_the_order_and_reaches_no_store(world):
     store, proxy = world
     a = await dial(proxy)
     proxy.answer("-OOM full")
-    a[1].write(PING + EVALSHA + PING)
+    a[1].write(PING + FCALL + PING)
     assert [await a[0].readuntil(b"\r\n") for _ in range(3)] == [b":1\r\n", b"-OOM full\r\n", b":2\r\n"]
     assert store.requests == 2
 

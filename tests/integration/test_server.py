@@ -113,10 +113,10 @@ def test_C01_twenty_at_once_on_a_frozen_clock(tmp_path):
         server.stop()
 
 
-def test_C08_script_cache_gone(server):
+def test_C08_functions_gone(server):
     server.admit("a", "wide")
     client = redis.Redis(unix_socket_path=str(server.directory / "s" / "valkey.sock"))
-    client.script_flush()
+    client.function_flush()
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda i: server.admit(f"b{i}", "wide"), range(100)))
     assert all(a.WhichOneof("outcome") == "grant" and not a.degraded for a in answers)

@@ -14,14 +14,18 @@ import msgpack
 import redis
 
 BUILD_DIR = pathlib.Path(os.environ.get("FAIRGATE_BUILD_DIR", "build/dev"))
+LIBRARY = BUILD_DIR / "lua" / "fairgate.lua"
 KEYS = ("policy", "state", "flows", "order", "calls", "due", "expiry", "caps", "window")
 START_US = 1_800_000_000_000_000
 
 
 class Valkey:
-    """Starts a server on a Unix socket in a directory of its own; ends it by process id."""
+    """Starts a server on a Unix socket in a directory of its own, with the decision library; ends it by process id.
 
-    def __init__(self) -> None:
+    `library`: another text of it than the built one.
+    """
+
+    def __init__(self, library: str | None = None) -> None:
         self.directory = tempfile.mkdtemp(prefix="fairgate-valkey-")
         binary = shutil.which("valkey-server") or shutil.which("redis-server")
         assert binary, "no valkey-server: run deploy/setup/install.sh test"
@@ -33,10 +37,14 @@ class Valkey:
         for _ in range(200):
             try:
                 self.client.ping()
-                return
+                break
             except redis.exceptions.ConnectionError:
                 time.sleep(0.02)
-        raise RuntimeError("valkey-server did not start")
+        else:
+            raise RuntimeError("valkey-server did not start")
+        self.library: str = self.client.function_load(library or LIBRARY.read_text(), replace=True)
+        if isinstance(self.library, bytes):
+            self.library = self.library.decode()
 
     def stop(self) -> None:
         self.client.close()
@@ -61,21 +69,20 @@ def policy(dims: list[dict[str, Any]], classes: dict[str, float] | None = None, 
 
 
 class Target:
-    """One target: the scripts with their keys, and the clock."""
+    """One target: the functions with their keys, and the clock."""
 
     def __init__(self, valkey: Valkey, name: str, compiled: dict[str, Any], tenants: dict[str, Any] | None = None) -> None:
         self.client = valkey.client
+        self.library = valkey.library
         self.keys = [f"fg:{{{name}}}:{key}" for key in KEYS]
         self.now_us = START_US
-        self.scripts = {
-            entry: self.client.register_script((BUILD_DIR / "lua" / f"{entry}.lua").read_text())
-            for entry in ("admit", "release", "configure", "inspect")}
         self.version = 0
         self.configure(compiled, tenants)
 
     def call(self, entry: str, args: dict[str, Any]) -> dict[str, Any]:
         packed = msgpack.packb({"clock_us": self.now_us, **args}, use_bin_type=False)
-        return msgpack.unpackb(self.scripts[entry](keys=self.keys, args=[packed]), strict_map_key=False)
+        answer = self.client.execute_command("FCALL", f"{self.library}_{entry}", len(self.keys), *self.keys, packed)
+        return msgpack.unpackb(answer, strict_map_key=False)
 
     def configure(self, compiled: dict[str, Any], tenants: dict[str, Any] | None = None) -> None:
         answer = self.call("configure", {"expected_version": self.version, "compiled": compiled, "source": b"",

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -70,7 +71,7 @@ class ValkeyStoreTest : public testing::Test {
   std::unique_ptr<ValkeyStore> store_;
 };
 
-TEST_F(ValkeyStoreTest, OneEvaluationByItsHashWithTheTargetsKeys) {
+TEST_F(ValkeyStoreTest, OneFunctionWithTheTargetsKeys) {
   const auto decision = AdmitOn(RespStub::Bulk(GrantBytes()));
   ASSERT_TRUE(decision.ok()) << decision.status();
   EXPECT_TRUE(std::holds_alternative<Grant>(decision->outcome));
@@ -79,33 +80,34 @@ TEST_F(ValkeyStoreTest, OneEvaluationByItsHashWithTheTargetsKeys) {
   const Command command = stub_.commands()[0];
   const std::vector<std::string> keys = TargetKeys("t");
   ASSERT_EQ(command.size(), keys.size() + 4);
-  EXPECT_EQ(command[0], "EVALSHA");
-  EXPECT_EQ(command[1], std::string(lua::kAdmit.sha1));
+  EXPECT_EQ(command[0], "FCALL");
+  EXPECT_EQ(command[1], std::string(lua::kAdmit.function));
   EXPECT_EQ(command[2], absl::StrCat(keys.size()));
   for (size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(command[3 + i], keys[i]);
 }
 
-TEST_F(ValkeyStoreTest, NoScriptLoadsAndRunsOnce) {
-  stub_.Handle([](const Command& c, int) -> Answer {
-    if (c[0] == "EVALSHA") return {"-NOSCRIPT No matching script. Please use EVAL.\r\n"};
-    return {RespStub::Bulk(GrantBytes())};
+TEST_F(ValkeyStoreTest, AMissingFunctionIsLoadedAndRunsOnce) {
+  const auto loaded = std::make_shared<std::atomic<bool>>(false);
+  stub_.Handle([loaded](const Command& c, int) -> Answer {
+    if (c[0] == "FUNCTION") {
+      *loaded = true;
+      return {"$8\r\nfairgate\r\n"};
+    }
+    return {*loaded ? RespStub::Bulk(GrantBytes()) : "-ERR Function not found\r\n"};
   });
   Open(absl::Seconds(20));
   const auto decision = Admit();
   ASSERT_TRUE(decision.ok()) << decision.status();
   const auto commands = stub_.commands();
-  ASSERT_EQ(commands.size(), 2U);
-  EXPECT_EQ(commands[1][0], "EVAL");
-  EXPECT_EQ(commands[1][1], std::string(lua::kAdmit.text));
-  EXPECT_EQ(Command(commands[0].begin() + 2, commands[0].end()),
-            Command(commands[1].begin() + 2, commands[1].end()))
-      << "the same keys and argument";
+  ASSERT_EQ(commands.size(), 3U);
+  EXPECT_EQ(commands[1], (Command{"FUNCTION", "LOAD", std::string(lua::kLibrary)}));
+  EXPECT_EQ(commands[0], commands[2]) << "the same keys and argument";
 }
 
 TEST_F(ValkeyStoreTest, ALoadThatIsNotTakenEither) {
-  const auto decision = AdmitOn("-NOSCRIPT No matching script. Please use EVAL.\r\n");
+  const auto decision = AdmitOn("-ERR Function not found\r\n");
   EXPECT_TRUE(absl::IsInternal(decision.status())) << decision.status();
-  EXPECT_EQ(stub_.commands().size(), 2U) << "an endless round";
+  EXPECT_EQ(stub_.commands().size(), 3U) << "an endless round";
 }
 
 TEST_F(ValkeyStoreTest, NothingElseIsSentAgain) {
@@ -117,8 +119,8 @@ TEST_F(ValkeyStoreTest, NothingElseIsSentAgain) {
     EXPECT_TRUE(absl::IsUnavailable(decision.status())) << error << ": " << decision.status();
     ASSERT_TRUE(store_->WaitConnected(absl::Seconds(10)));  // READONLY leaves the connection
   }
-  EXPECT_EQ(Sent("EVALSHA"), std::size(unavailable));
-  EXPECT_EQ(Sent("EVAL"), 0U);
+  EXPECT_EQ(Sent("FCALL"), std::size(unavailable));
+  EXPECT_EQ(Sent("FUNCTION"), 0U);
 }
 
 TEST_F(ValkeyStoreTest, AScriptsErrorIsOurFaultAndNeverUnavailable) {
@@ -129,7 +131,7 @@ TEST_F(ValkeyStoreTest, AScriptsErrorIsOurFaultAndNeverUnavailable) {
     const auto decision = AdmitOn(wire);
     EXPECT_TRUE(absl::IsInternal(decision.status())) << wire << ": " << decision.status();
   }
-  EXPECT_EQ(Sent("EVAL"), 0U);
+  EXPECT_EQ(Sent("FUNCTION"), 0U);
 }
 
 TEST_F(ValkeyStoreTest, SilenceIsUnavailableInTime) {
@@ -146,22 +148,22 @@ TEST_F(ValkeyStoreTest, SilenceIsUnavailableInTime) {
 }
 
 // A decision's limit is one, not one for each of two sends.
-TEST_F(ValkeyStoreTest, LoadingAScriptHasWhatIsLeftOfTheTime) {
+TEST_F(ValkeyStoreTest, LoadingTheLibraryHasWhatIsLeftOfTheTime) {
   steady_clock::duration least = std::chrono::hours(1);
   const auto bound = std::chrono::milliseconds(240);
   for (int i = 0; i < 10 && least > bound; ++i) {  // on a busy machine
     RespStub slow;
     slow.Handle([](const Command& c, int) -> Answer {
-      if (c[0] == "EVAL") return {};
+      if (c[0] == "FUNCTION") return {};
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      return {"-NOSCRIPT No matching script. Please use EVAL.\r\n"};
+      return {"-ERR Function not found\r\n"};
     });
     Open(absl::Milliseconds(200), slow);
     const auto start = steady_clock::now();
     EXPECT_TRUE(absl::IsUnavailable(Admit().status()));
     least = std::min(least, steady_clock::now() - start);
     store_.reset();
-    EXPECT_EQ(slow.commands().size(), 2U);
+    EXPECT_EQ(slow.commands().size(), 3U);
   }
   EXPECT_LE(least, bound);
 }

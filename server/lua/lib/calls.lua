@@ -1,106 +1,202 @@
 -- One record per request_id: first a place in line, then a lease, then a remembered id.
---   state 'w' waits: flow, A (service queued before it), sigma, due_us, ...
---   state 'l' lease: charged, expected, marks, expires_us
---   state 's' settled, 'x' ended by itself: only what answers a repeated question
+local keys = require('keys')
+local records = require('records')
+local flows = require('flows')
+local states = require('states')
+
+local calls = {}
 local REAPED_MAX = 4
+local NEVER = 1e18
+local LEARN_FLOW, LEARN_TARGET = 0.05, 0.02 -- gains of the estimates' EWMAs
 
-local function load_call(id)
-  local raw = redis.call('HGET', KEY_CALLS, id)
-  return raw and unpack_record(raw) or nil
+local codecs = records.by_count({
+  'state!', -- 'w' waits, 'l' lease, 's' settled, 'x' ended by itself; the last two only answer a repeated question
+  'attempt', 'class',
+  'bound?', -- the cost is an upper bound: debited as it stands
+  'queued?', -- has a place in its flow
+  'overdue?', -- ... but no longer before its own siblings
+  'parked?', -- a server holds it until it is due
+  'bucket?', -- granted by discipline `buckets`
+  'admits', -- questions so far
+  'first_us', -- first question
+  'A', -- E of the flow when it was enqueued
+  'sigma', -- dominant share expected, seconds of the cap
+  'told_us', 'due_us', -- when it was told to come back, when its turn is; 0: not
+  'projected_us', -- the first wait it was told; 0: none
+  'granted_us', 'expires_us', -- of the lease
+  'has_ceilings?', -- waits at ceilings, which follow (ceilings.lua)
+}, 'dims', {
+  'raw', -- asked for
+  'expected', -- the corrected estimate
+  'charge', -- what is debited: expected, or raw if that is a bound
+  'mark', -- of the debit (windows.lua)
+  'var', -- put into the dimension's variance
+})
+local ended_codecs = records.by_count({'state!', 'attempt', 'class'}, 'none', {})
+
+local function fresh_dim(raw) return {raw = raw, expected = 0, charge = 0, mark = 0, var = 0} end
+
+-- Dimensions that were added since the record was written.
+function calls.fit(call, dims)
+  for d = #call.dims + 1, dims do call.dims[d] = fresh_dim(0) end
 end
 
-local function save_call(id, call) redis.call('HSET', KEY_CALLS, id, pack(call)) end
-
-local function forget_later(policy, state, id, call, ended)
-  local kept = {state = ended, attempt = call.attempt, class = call.class, tenant = call.tenant}
-  save_call(id, kept)
-  redis.call('ZADD', KEY_EXPIRY, state.now_us + policy.retention_us, id)
+-- The record begins with a byte: how many dimensions it has, 0 for what has ended. `dims`: how many the policy has now.
+function calls.read(raw, dims)
+  local stored = string.byte(raw)
+  if stored == 0 then
+    local call, at = ended_codecs(0).read(raw, 2)
+    call.tenant = string.sub(raw, at)
+    return call
+  end
+  local call, at = codecs(stored).read(raw, 2)
+  calls.fit(call, dims)
+  call.tenant, at = struct.unpack('<Hc0', raw, at)
+  if call.has_ceilings then call.ceilings = cmsgpack.unpack(string.sub(raw, at)) end
+  return call
 end
 
--- Learns actual against estimate, per flow and dimension, and for the target as the prior of new flows.
-local function learn(policy, state, f, raw, expected, actual)
-  for d = 1, #policy.dims do
-    local s, e = state.dims[d], raw[d] or 0
-    if e > 0 and actual[d] then
-      if not f.num[d] then f.num[d], f.den[d] = s.num / s.den * e, e end
-      f.num[d] = f.num[d] + 0.05 * (actual[d] - f.num[d])
-      f.den[d] = f.den[d] + 0.05 * (e - f.den[d])
-      s.num = s.num + 0.02 * (actual[d] / e - s.num)
-      s.den = 1
-      local miss = actual[d] - expected[d]
-      f.var[d] = (f.var[d] or 0) + 0.05 * (miss * miss - (f.var[d] or 0))
+function calls.load(id, dims)
+  local raw = redis.call('HGET', keys.calls, id)
+  return raw and calls.read(raw, dims) or nil
+end
+
+function calls.save(id, call)
+  local dims = #call.dims
+  call.has_ceilings = call.ceilings ~= nil
+  local bytes = string.char(dims) .. codecs(dims).write(call) .. struct.pack('<Hc0', #call.tenant, call.tenant)
+  if call.ceilings then bytes = bytes .. cmsgpack.pack(call.ceilings) end
+  redis.call('HSET', keys.calls, id, bytes)
+end
+
+function calls.new(args, class, cost, now_us)
+  local call = {state = 'w', attempt = args.attempt, class = class, tenant = args.tenant, bound = args.bound, admits = 0,
+    first_us = now_us, A = 0, sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, dims = {}}
+  for d = 1, #cost do call.dims[d] = fresh_dim(cost[d]) end
+  return call
+end
+
+function calls.remove(id) redis.call('HDEL', keys.calls, id) end
+
+-- The id comes up again for reaping at that time.
+function calls.expire_at(state, id, at_us)
+  redis.call('ZADD', keys.expiry, at_us, id)
+  if at_us < state.expiry_us then state.expiry_us = at_us end
+end
+
+function calls.remember(policy, state, id, call, ended)
+  local kept = {state = ended, attempt = call.attempt, class = call.class}
+  redis.call('HSET', keys.calls, id, '\0' .. ended_codecs(0).write(kept) .. call.tenant)
+  calls.expire_at(state, id, state.now_us + policy.retention_us)
+end
+
+function calls.open_lease(policy, state, id, call)
+  call.state, call.granted_us, call.expires_us = 'l', state.now_us, state.now_us + policy.lease_us
+  if call.due_us > 0 then redis.call('ZREM', keys.due, id) end
+  call.told_us, call.due_us, call.parked = 0, 0, false
+  calls.expire_at(state, id, call.expires_us)
+  calls.save(id, call)
+  state.leases = state.leases + 1
+end
+
+-- The estimate of an open lease is no source of noise any more.
+function calls.forget_variance(policy, state, call)
+  for d, p in ipairs(policy.dims) do
+    local cd = call.dims[d]
+    if cd and cd.var > 0 then
+      local s = state.dims[d]
+      states.add_variance(s, p.ops.edges and cd.mark or p.ops.period(p, s, call.granted_us), -cd.var)
+      cd.var = 0
     end
   end
 end
 
--- The lease is open no more, and its estimate no longer a source of noise.
-local function close_lease(policy, state, call)
-  for d = 1, #policy.dims do
-    local s = state.dims[d]
-    s.variance = math.max(0, s.variance - (call.var[d] or 0))
-  end
+function calls.close_lease(policy, state, call)
+  calls.forget_variance(policy, state, call)
   state.leases = state.leases - 1
 end
 
--- Ends a lease: settles the charge to `actual` (absent dimensions keep their estimate) at every layer, as if it had been
--- charged at the grant. `at_caps` false: only the turn is given back (the provider counted the call). Answers what L1 did.
-local function settle(policy, state, f, call, actual, at_caps)
+-- Learns actual against estimate, per flow and dimension, and for the target as the prior of new flows.
+function calls.learn(state, f, call, actual)
+  for d, cd in ipairs(call.dims) do
+    local s, fd = state.dims[d], f.dims[d]
+    if cd.raw > 0 and actual[d] then
+      if fd.den == 0 then fd.num, fd.den = s.ratio * cd.raw, cd.raw end
+      fd.num = fd.num + LEARN_FLOW * (actual[d] - fd.num)
+      fd.den = fd.den + LEARN_FLOW * (cd.raw - fd.den)
+      s.ratio = s.ratio + LEARN_TARGET * (actual[d] / cd.raw - s.ratio)
+      local miss = actual[d] - cd.expected
+      fd.var = fd.var + LEARN_FLOW * (miss * miss - fd.var)
+    end
+  end
+end
+
+-- Charges `actual` (by dimension; absent ones keep their estimate) instead of what was charged, at every layer, as if it had
+-- been at the grant. `at_caps` false: only the turn is given back (the provider counted the call). Answers {name → what L1
+-- gave back}.
+function calls.recharge(policy, state, f, call, actual, at_caps)
   local refunded, credit = {}, 0
-  local c = state.classes[call.class]
-  local before = tag_of(f)
+  local c, before = state.classes[f.class], flows.tag_of(f)
   for d, p in ipairs(policy.dims) do
-    local charged, s = call.charged[d] or 0, state.dims[d]
+    local charged, s = call.dims[d].charge, state.dims[d]
     local x = (actual[d] or charged) - charged
     if x ~= 0 then
       if at_caps and p.limit > 0 then
-        local done = p.ops.adjust(p, s, call.marks[d] or 0, x)
+        local done = p.ops.adjust(p, s, call.dims[d].mark, x)
         if done ~= 0 then refunded[p.name] = -done end
         if done < 0 then s.refunded = s.refunded - done else s.debited = s.debited + done end
       end
       if call.bucket and c.share then c.share[d] = c.share[d] - x end
-      if p.cap > 0 and f.F[d] then f.F[d] = f.F[d] + x / p.cap / f.weight end
-      if p.cap > 0 and math.abs(x / p.cap) > math.abs(credit) then credit = x / p.cap end
+      if p.cap > 0 then
+        if f.dims[d].F > 0 then f.dims[d].F = f.dims[d].F + x / p.cap / f.weight end
+        if math.abs(x / p.cap) > math.abs(credit) then credit = x / p.cap end
+      end
     end
   end
   -- credit is bounded: nobody falls further back than about one second of its share
-  local rate = (state.share > 0 and state.share or 1)
+  local rate = state.share > 0 and state.share or 1
   local floor = c.v - rate / math.max(c.W, f.weight)
-  local tag = tag_of(f)
+  local tag = flows.tag_of(f)
   if tag < floor then
-    for d, v in pairs(f.F) do f.F[d] = v + floor - tag end
+    for _, fd in ipairs(f.dims) do
+      if fd.F > 0 then fd.F = fd.F + floor - tag end
+    end
     tag = floor
   end
-  local weight = policy.classes[call.class].weight
-  if weight > 0 then
-    c.F = math.max(c.F + (tag - before) * f.weight / weight, math.min(c.F, state.V - rate))
+  local omega = policy.classes[f.class].weight
+  if omega > 0 then
+    c.F = math.max(c.F + (tag - before) * f.weight / omega, math.min(c.F, state.V - rate))
   end
   f.service, c.service = f.service + credit, c.service + credit
-  if call.bucket and f.level then f.level = f.level - credit end
-  if f.band == 'h' then set_band(state, f, 'h', tag) end
-  close_lease(policy, state, call)
+  if call.bucket then f.level = f.level - credit end
+  if f.band == 'h' then flows.place(state, f, 'h', tag) end
   return refunded
 end
 
--- A lease nobody released: how the call ended is unknown, its charge stays.
-local function expire_lease(policy, state, id, call)
-  close_lease(policy, state, call)
-  state.expired = state.expired + 1
-  forget_later(policy, state, id, call, 'x')
-end
-
--- Leases and remembered ids that have had their time: a bounded number a call, and more than one call can add.
-local function reap_calls(policy, state)
+-- Leases and remembered ids that have had their time: a bounded number a call, and more than one call can add. A lease
+-- nobody released: how the call ended is unknown, its charge stays. Answers how many of those.
+function calls.reap(policy, state)
+  if state.now_us < state.expiry_us then return 0 end
+  local found = redis.call('ZRANGEBYSCORE', keys.expiry, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, REAPED_MAX + 1)
   local expired = 0
-  local ids = redis.call('ZRANGEBYSCORE', KEY_EXPIRY, '-inf', state.now_us, 'LIMIT', 0, REAPED_MAX)
-  for _, id in ipairs(ids) do
-    local call = load_call(id)
+  state.expiry_us = NEVER
+  for i = 1, #found, 2 do
+    local id, at_us = found[i], tonumber(found[i + 1])
+    if at_us > state.now_us or i > 2 * REAPED_MAX then
+      state.expiry_us = math.min(state.expiry_us, at_us)
+      break
+    end
+    local call = calls.load(id, #policy.dims)
     if call and call.state == 'l' then
-      expire_lease(policy, state, id, call)
-      expired = expired + 1
+      calls.close_lease(policy, state, call)
+      calls.remember(policy, state, id, call, 'x')
+      state.expired, expired = state.expired + 1, expired + 1
     else
-      redis.call('ZREM', KEY_EXPIRY, id)
-      if call and call.state ~= 'w' then redis.call('HDEL', KEY_CALLS, id) end
+      redis.call('ZREM', keys.expiry, id)
+      if call and call.state ~= 'w' then calls.remove(id) end
     end
   end
   return expired
 end
+
+return calls

@@ -1,148 +1,242 @@
 -- Flows and their order. A flow (tenant in a class) is in exactly one band of the `order` set:
---   'h' head     it has waiters; ordered by start tag
---   'a' ahead    it has none, but its tag is ahead of the class's virtual time; still counted in the sums
---   'i' idle     ordered by the time it fell idle, forgotten oldest first
+--   'h' head    it has waiters; ordered by start tag
+--   'a' active  it has none, but asked of late or its tag is ahead of the class's virtual time; still counted in the sums;
+--               ordered by the time it was last looked at
+--   'b' bucket  asked of late (discipline `buckets`); ordered by the time of its last ask
+--   'i' idle    ordered by the time it fell idle, forgotten oldest first
 -- Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes sort as numbers do), field.
+local keys = require('keys')
+local records = require('records')
+
+local flows = {}
+local LINGER_US = 250000 -- a flow that asked within this time is active: its next call needs no bookkeeping
 local FLOW_LIFE_US = 3600e6
+local RETIRED_MAX = 2 -- flows of either band that one call looks at
+local NEVER = 1e18
 
-local function flow_field(class, tenant) return class .. ':' .. tenant end
+local codecs = records.by_count({
+  'class', -- index
+  'weight', -- that its tags fit
+  'waiters', -- queued places
+  'E', 'G', -- dominant shares that were ever enqueued, and of those gone: places are prefix sums between them
+  'late', 'dev', -- EWMA of its timers' lateness and of the deviation, us
+  'grants', 'service', -- totals; service in seconds of the cap
+  'level', 'level_us', -- discipline `buckets`: L3's bucket in seconds of the cap, and when it was refilled; 0: never
+  'used_us', -- its last grant
+  'band!', 'at', -- where it is in `order`; '-': nowhere
+  'counted', -- weight that it has put into W; 0: not counted
+  'head_weight', -- weight that it has put into M and Wh
+}, 'dims', {
+  'F', -- finish tag
+  'u', -- EWMA of its use of the dimension per unit of dominant share
+  'num', 'den', -- EWMA of actual and of estimate; den 0: nothing learnt
+  'var', -- EWMA of the square of actual minus expected
+  'counted', -- share that it has put into D
+})
 
-local function class_prefix(band, class) return band .. struct.pack('>H', class) end
+local function field_of(class, tenant) return class .. ':' .. tenant end
+flows.field_of = field_of
 
-local function load_flow(class, tenant, field)
-  field = field or flow_field(class, tenant)
-  local raw = redis.call('HGET', KEY_FLOWS, field)
-  if not raw then return nil end
-  local f = unpack_record(raw)
+local function fresh_dim() return {F = 0, u = 0, num = 0, den = 0, var = 0, counted = 0} end
+
+-- The record begins with a byte: how many dimensions it has; `dims`: how many the policy has now.
+function flows.read(field, raw, dims)
+  local stored = string.byte(raw)
+  local f = codecs(stored).read(raw, 2)
   f.field = field
+  for d = stored + 1, dims do f.dims[d] = fresh_dim() end
   return f
 end
 
-local function new_flow(policy, class, tenant)
-  local f = {field = flow_field(class, tenant), class = class, tenant = tenant, weight = tenant_weight(policy),
-    F = {}, u = {}, num = {}, den = {}, var = {}, waiters = 0, E = 0, G = 0, late = 0, dev = 50000, grants = 0,
-    service = 0}
+-- nil: never seen, or forgotten.
+function flows.load(field, dims)
+  local raw = redis.call('HGET', keys.flows, field)
+  return raw and flows.read(field, raw, dims) or nil
+end
+
+function flows.new(class, field, weight, dims)
+  local f = {field = field, class = class, weight = weight, waiters = 0, E = 0, G = 0, late = 0, dev = 50000, grants = 0,
+    service = 0, level = 0, level_us = 0, used_us = 0, band = '-', at = 0, counted = 0, head_weight = 0, fresh = true,
+    dims = {}}
+  for d = 1, dims do f.dims[d] = fresh_dim() end
   return f
 end
 
-local function save_flow(f)
-  local field = f.field
-  f.field = nil
-  redis.call('HSET', KEY_FLOWS, field, pack(f))
-  f.field = field
+function flows.save(f)
+  local dims = #f.dims
+  redis.call('HSET', keys.flows, f.field, string.char(dims) .. codecs(dims).write(f))
 end
 
 -- The flow's start tag: the furthest of its dimensions' finish tags.
 local function tag_of(f)
-  local tag = 0
-  for _, v in pairs(f.F) do if v > tag then tag = v end end
+  local tag, dims = 0, f.dims
+  for d = 1, #dims do
+    local F = dims[d].F
+    if F > tag then tag = F end
+  end
   return tag
 end
+flows.tag_of = tag_of
 
-local function band_member(f, band, value)
-  local class = band == 'i' and 0 or f.class
-  return class_prefix(band, class) .. struct.pack('>d', math.max(0, value)) .. f.field
+-- Order
+
+local function member_of(f, band, at)
+  return band .. struct.pack('>Hd', band == 'i' and 0 or f.class, at > 0 and at or 0) .. f.field
 end
 
--- Moves a flow to a band, keeping the class's sums over heads: M = sum of w S, Wh = sum of w.
-local function set_band(state, f, band, value)
-  local member = band_member(f, band, value)
-  if member == f.member then return end
-  local c = state.classes[f.class]
-  if f.member then redis.call('ZREM', KEY_ORDER, f.member) end
-  if f.band == 'h' then
-    c.M, c.Wh = c.M - f.head_weight * f.head_tag, c.Wh - f.head_weight
-  end
-  redis.call('ZADD', KEY_ORDER, 0, member)
-  f.member, f.band = member, band
-  if band == 'h' then
-    f.head_tag, f.head_weight = value, f.weight
-    c.M, c.Wh = c.M + f.weight * value, c.Wh + f.weight
-    c.least = math.min(c.least or value, value)
-  end
-end
+local function member_at(member) return (struct.unpack('>d', member, 4)) end
+local function member_field(member) return string.sub(member, 12) end
+flows.member_field = member_field
 
 local function first_in_band(band, class, limit)
-  local from = class_prefix(band, class)
-  return redis.call('ZRANGEBYLEX', KEY_ORDER, '[' .. from, '(' .. class_prefix(band, class + 1), 'LIMIT', 0, limit or 1)
+  return redis.call('ZRANGEBYLEX', keys.order, '[' .. band .. struct.pack('>H', class),
+    '(' .. band .. struct.pack('>H', class + 1), 'LIMIT', 0, limit)
 end
 
-local function member_value(member) return (struct.unpack('>d', member, 4)) end
-local function member_field(member) return string.sub(member, 12) end
+local function find_least(state, class)
+  local c = state.classes[class]
+  local m = c.waiters > 0 and first_in_band('h', class, 1)[1]
+  c.least = m and member_at(m) or NEVER
+end
 
-local function head_tag(class)
-  local m = first_in_band('h', class)[1]
-  return m and member_value(m) or nil
+-- Moves a flow to a band at a tag or time. Keeps the class's sums over heads (M = sum of w S, Wh = sum of w), its least tag,
+-- and the times before which nobody needs to be looked at.
+function flows.place(state, f, band, at)
+  if band == f.band and at == f.at then return end
+  local c = state.classes[f.class]
+  local was, was_at = f.band, f.at
+  if was ~= '-' then redis.call('ZREM', keys.order, member_of(f, was, was_at)) end
+  redis.call('ZADD', keys.order, 0, member_of(f, band, at))
+  f.band, f.at = band, at
+  if was == 'h' then
+    c.M, c.Wh = c.M - f.head_weight * was_at, c.Wh - f.head_weight
+    if c.Wh <= 0 then c.M, c.Wh = 0, 0 end
+  end
+  if band == 'h' then
+    f.head_weight = f.weight
+    c.M, c.Wh = c.M + f.weight * at, c.Wh + f.weight
+    if at < c.least then c.least = at end
+  elseif band == 'a' then
+    if at < c.watch_us then c.watch_us = at end
+  elseif band == 'i' then
+    if at < state.idle_us then state.idle_us = at end
+  end
+  if was == 'h' and was_at <= c.least and not (band == 'h' and at <= was_at) then find_least(state, f.class) end
 end
 
 -- Number of heads of the class with a tag below `tag`.
-local function heads_before(class, tag)
-  local from = class_prefix('h', class)
-  return redis.call('ZLEXCOUNT', KEY_ORDER, '[' .. from, '(' .. from .. struct.pack('>d', math.max(0, tag)))
+function flows.heads_before(state, class, tag)
+  local c = state.classes[class]
+  if tag <= c.least then return 0 end
+  local from = 'h' .. struct.pack('>H', class)
+  return redis.call('ZLEXCOUNT', keys.order, '[' .. from, '(' .. from .. struct.pack('>d', tag > 0 and tag or 0))
 end
 
 -- Sums over active flows of a class: W = sum of w, D[d] = sum of w u[d]. A flow takes out exactly what it put in.
-local function leave_sums(state, f)
-  if not f.counted then return end
+
+function flows.leave_sums(state, f)
+  if f.counted == 0 then return end
   local c = state.classes[f.class]
-  c.flows, c.W = c.flows - 1, c.W - f.counted[1]
-  for i = 2, #f.counted do c.D[i - 1] = (c.D[i - 1] or 0) - f.counted[i] end
-  f.counted = nil
-  if c.flows <= 0 then c.flows, c.W, c.D = 0, 0, {} end
+  c.flows, c.W, f.counted = c.flows - 1, c.W - f.counted, 0
+  local none = c.flows <= 0
+  if none then c.flows, c.W = 0, 0 end
+  for d = 1, #c.D do
+    c.D[d] = none and 0 or c.D[d] - f.dims[d].counted
+    f.dims[d].counted = 0
+  end
 end
 
-local function enter_sums(state, f, dims)
-  leave_sums(state, f)
+function flows.enter_sums(state, f)
+  flows.leave_sums(state, f)
   local c = state.classes[f.class]
-  f.counted = {f.weight}
-  c.flows, c.W = c.flows + 1, c.W + f.weight
-  for d = 1, dims do
-    local share = f.weight * (f.u[d] or 0)
-    f.counted[d + 1] = share
-    c.D[d] = (c.D[d] or 0) + share
+  c.flows, c.W, f.counted = c.flows + 1, c.W + f.weight, f.weight
+  for d = 1, #c.D do
+    local share = f.weight * f.dims[d].u
+    f.dims[d].counted = share
+    c.D[d] = c.D[d] + share
   end
 end
 
 -- A changed weight takes effect on first touch; a lead that is still owed is rescaled with it.
-local function refresh_weight(state, f, weight, dims)
+function flows.refresh_weight(state, f, weight)
   if weight == f.weight then return end
   local v = state.classes[f.class].v
-  for d, tag in pairs(f.F) do
-    if tag > v then f.F[d] = v + (tag - v) * f.weight / weight end
+  for _, s in ipairs(f.dims) do
+    if s.F > v then s.F = v + (s.F - v) * f.weight / weight end
   end
   f.weight = weight
-  if f.counted then enter_sums(state, f, dims) end
-  if f.band == 'h' then set_band(state, f, 'h', tag_of(f)) end
+  if f.counted ~= 0 then flows.enter_sums(state, f) end
+  if f.band == 'h' then flows.place(state, f, 'h', tag_of(f)) end
 end
 
--- Flows that neither wait nor are ahead of virtual time leave the sums; the long idle are forgotten. Two of each a call.
-local function retire_flows(state, class, keep)
-  local c = state.classes[class]
-  for _, member in ipairs(first_in_band('a', class, 2)) do
-    if member_value(member) > c.v then break end
-    local field = member_field(member)
-    if field ~= keep then
-      local f = load_flow(nil, nil, field)
-      if not f then
-        redis.call('ZREM', KEY_ORDER, member)
+-- Active flows of the class that have not asked of late and are not ahead leave the sums: those longest unseen, a few a call.
+local function retire_active(state, class, keep)
+  local c, now_us = state.classes[class], state.now_us
+  if now_us < c.watch_us + LINGER_US then return end
+  local members = first_in_band('a', class, RETIRED_MAX + 1)
+  local next_member = members[RETIRED_MAX + 1]
+  c.watch_us = next_member and member_at(next_member) or NEVER
+  for i = 1, math.min(RETIRED_MAX, #members) do
+    local field, at = member_field(members[i]), member_at(members[i])
+    local f = field == keep.field and keep or flows.load(field, #c.D)
+    if not f then
+      redis.call('ZREM', keys.order, members[i])
+    elseif at + LINGER_US > now_us then
+      if at < c.watch_us then c.watch_us = at end
+      break
+    else
+      if f == keep then
+        flows.place(state, f, 'a', now_us)
+      elseif f.used_us + LINGER_US > now_us then
+        flows.place(state, f, 'a', f.used_us)
+      elseif tag_of(f) > c.v then
+        flows.place(state, f, 'a', now_us)
       else
-        local tag = tag_of(f)
-        if tag > c.v then
-          set_band(state, f, 'a', tag)
-        else
-          leave_sums(state, f)
-          set_band(state, f, 'i', state.now_us)
-        end
-        save_flow(f)
+        flows.leave_sums(state, f)
+        flows.place(state, f, 'i', now_us)
+      end
+      if f ~= keep then flows.save(f) end
+    end
+  end
+end
+
+local function forget_idle(state, keep)
+  if state.now_us < state.idle_us + FLOW_LIFE_US then return end
+  local members = first_in_band('i', 0, RETIRED_MAX + 1)
+  local next_member = members[RETIRED_MAX + 1]
+  state.idle_us = next_member and member_at(next_member) or NEVER
+  for i = 1, math.min(RETIRED_MAX, #members) do
+    local field, at = member_field(members[i]), member_at(members[i])
+    if at + FLOW_LIFE_US > state.now_us or field == keep.field then
+      if at < state.idle_us then state.idle_us = at end
+    else
+      redis.call('ZREM', keys.order, members[i])
+      redis.call('HDEL', keys.flows, field)
+    end
+  end
+end
+
+-- A bounded number of flows a call; `keep` is the caller's own, saved by the caller.
+function flows.retire(state, keep)
+  retire_active(state, keep.class, keep)
+  forget_idle(state, keep)
+end
+
+-- Discipline `buckets`: the flow asks now; those of its target that have not for `active_us` leave the sums.
+function flows.refresh_asking(state, f, active_us, limit)
+  flows.enter_sums(state, f)
+  flows.place(state, f, 'b', state.now_us)
+  for k in ipairs(state.classes) do
+    for _, member in ipairs(first_in_band('b', k, limit)) do
+      if member_at(member) >= state.now_us - active_us then break end
+      local gone = member_field(member) ~= f.field and flows.load(member_field(member), #f.dims)
+      if gone then
+        flows.leave_sums(state, gone)
+        flows.place(state, gone, 'i', state.now_us)
+        flows.save(gone)
       end
     end
   end
-  for _, member in ipairs(first_in_band('i', 0, 2)) do
-    if member_value(member) > state.now_us - FLOW_LIFE_US then break end
-    local field = member_field(member)
-    if field ~= keep then
-      redis.call('ZREM', KEY_ORDER, member)
-      redis.call('HDEL', KEY_FLOWS, field)
-    end
-  end
 end
+
+return flows

@@ -1,8 +1,10 @@
 -- The keys of one target, in the order that server/store/keyspace.h builds them (README.md says what each holds).
-local KEY_POLICY, KEY_STATE, KEY_FLOWS, KEY_ORDER, KEY_CALLS = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local KEY_DUE, KEY_EXPIRY, KEY_CAPS, KEY_WINDOW = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local keys = {}
 
-local pack, unpack_record = cmsgpack.pack, cmsgpack.unpack
+-- Called first in every evaluation.
+function keys.set(list)
+  keys.policy, keys.state, keys.flows, keys.order, keys.calls = list[1], list[2], list[3], list[4], list[5]
+  keys.due, keys.expiry, keys.caps, keys.window = list[6], list[7], list[8], list[9]
+end
 
--- Answers end an evaluation; they travel as one MessagePack map.
-local function answer(fields) return pack(fields) end
+return keys

@@ -1,246 +1,148 @@
--- Two-level start-time fair queueing on dominant share: whose turn it is (L2 between classes, L3 between flows).
---   sigma = max_d c_d / C_d                      seconds of the cap
---   class k: start tag F_k against V             flow: start tag max_d F_d against its class's v
---   granted: F += sigma / w (flow), F_k += sigma / omega_k; v and V follow the least waiting tag, never the clock
--- Sources: Goyal et al., SFQ (SIGCOMM 1996); Ghodsi et al., DRF (NSDI 2011) and DRFQ (SIGCOMM 2012);
--- X* of arXiv 2611.02926 as the forecast's speed.
-local LOOK = 8            -- due places looked at per call
-local SWEPT_MAX = 8       -- lost places given back per call
-local OVERDUE_US = 100000 -- later than this, a place no longer stands before its own siblings
-local DOVETAIL_S = 1      -- how far an idle dimension's tag may lag behind the dominant one
-local BANK = 0.25         -- part of the hold that out-of-turn callers must leave
+-- Discipline `queue`: L1 alone gates the rate; L2 and L3 decide whose turn it is (turns.lua). A refused caller keeps its place
+-- and is told the time of its own turn.
+local keys = require('keys')
+local calls = require('calls')
+local ceilings = require('ceilings')
+local flows = require('flows')
+local states = require('states')
+local turns = require('turns')
 
-local function omega(policy, k) return policy.classes[k].weight end
+local queue = {}
+local MARGIN_Z = 1 -- standard deviations of estimates in flight that L1 keeps as headroom
+local BANK = 0.25 -- part of the hold that out-of-turn callers must leave
+local OUT_OF_TURN_S = 0.2 -- whose turn is further off asks out of turn
+local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 or the backlog says so
 
-local function is_active(state, c) return c.flows > 0 and (c.waiters > 0 or c.F > state.V) end
-
--- Virtual seconds of service per second: X = 1 / max_d (sum_k omega_k D_kd / W_k) / rho_d over active classes.
-local function service_rate(policy, state)
-  local worst = 0
+-- Headroom each dimension must show: the cost with a margin for noisy estimates in flight, and on top the reserve for better
+-- places, together at most what the dimension can hold.
+local function needs(policy, state, f, call, kept)
+  local bare, full = {}, {}
   for d, p in ipairs(policy.dims) do
-    if p.limit > 0 then
-      local g = 0
-      for k, c in ipairs(state.classes) do
-        if c.W > 0 and is_active(state, c) then g = g + omega(policy, k) * (c.D[d] or 0) / c.W end
-      end
-      worst = math.max(worst, g * p.cap / p.rate)
+    local need, var = call.dims[d].charge, f.dims[d].var
+    if var > 0 and not call.bound then
+      need = need + MARGIN_Z * math.sqrt(states.variance(p, state.dims[d], state.now_us) + var)
     end
+    if need > p.depth then need = p.depth end
+    local total = need + kept[d]
+    bare[d], full[d] = need, total > p.depth and p.depth or total
   end
-  if worst > 1e-12 then state.share = 1 / worst elseif state.share <= 0 then state.share = 1 end
-  return state.share
+  return bare, full
 end
 
--- An idle flow or class starts where the others are: no old credit, no old debt beyond its finish tag.
-local function wake(policy, state, f)
-  local c = state.classes[f.class]
-  if c.waiters == 0 then c.F = math.max(c.F, state.V) end
-  if f.waiters == 0 then
-    for d in ipairs(policy.dims) do f.F[d] = math.max(f.F[d] or 0, c.v) end
-  end
-end
-
-local function follow_service(policy, state, f, flow_tag, class_tag)
-  local c = state.classes[f.class]
-  c.least = head_tag(f.class)
-  c.v = math.max(c.v, c.least or flow_tag)
-  local least
-  for k, other in ipairs(state.classes) do
-    if other.waiters > 0 and omega(policy, k) > 0 and (not least or other.F < least) then least = other.F end
-  end
-  if least or omega(policy, f.class) > 0 then state.V = math.max(state.V, least or class_tag) end
-end
-
-local function add_waiting(policy, state, cost, sign)
-  for d = 1, #policy.dims do
-    local s = state.dims[d]
-    s.waiting = math.max(0, s.waiting + sign * (cost[d] or 0))
-  end
-end
-
-local function enqueue(policy, state, f, call)
-  f.waiters = f.waiters + 1
-  state.classes[f.class].waiters = state.classes[f.class].waiters + 1
-  state.waiters = state.waiters + 1
-  add_waiting(policy, state, call.expected, 1)
-  enter_sums(state, f, #policy.dims)
-  set_band(state, f, 'h', tag_of(f))
-  call.queued = true
-end
-
-local function dequeue(policy, state, f, call)
-  f.waiters = f.waiters - 1
-  state.classes[f.class].waiters = state.classes[f.class].waiters - 1
-  state.waiters = state.waiters - 1
-  add_waiting(policy, state, call.expected, -1)
-  if not call.overdue then f.G = f.G + call.sigma end
-  if f.waiters <= 0 then
-    f.waiters, f.G = 0, f.E
-    set_band(state, f, 'a', tag_of(f))
-  end
-  call.queued, call.overdue = nil, nil
-end
-
-local function grace_us(f) return math.min(3e6, math.max(250000, 3 * f.dev)) end
-
-local function lose_place(policy, state, id, call)
-  call.lost = true
-  save_call(id, call)
-  redis.call('ZREM', KEY_DUE, id)
-  redis.call('ZADD', KEY_EXPIRY, state.now_us + policy.retention_us, id)
-end
-
-local function sweep_blocked(policy, state, id, call)
-  local raw = redis.call('HGET', KEY_CAPS, call.tenant)
-  local book = raw and unpack_record(raw) or {}
-  unblock(state, call, book)
-  if raw then redis.call('HSET', KEY_CAPS, call.tenant, pack(book)) end
-  lose_place(policy, state, id, call)
-end
-
--- The due places with their flows, oldest first. Owners who have not come back within the grace period lose the place, so
--- that the dead hold nobody up.
-local function due_places(policy, state, own_id, own_flow, horizon_us)
-  if state.waiters == 0 then return {} end
-  local raw = redis.call('ZRANGEBYSCORE', KEY_DUE, '-inf', state.now_us + horizon_us, 'WITHSCORES', 'LIMIT', 0, LOOK)
-  local places, flows, swept = {}, {[own_flow.field] = own_flow}, 0
-  for i = 1, #raw, 2 do
-    local id, due_us = raw[i], tonumber(raw[i + 1])
-    local call = id ~= own_id and load_call(id)
-    if call and call.state == 'w' then
-      local field = flow_field(call.class, call.tenant)
-      local f = flows[field] or load_flow(nil, nil, field)
-      flows[field] = f
-      if call.blocked and state.now_us > due_us + 3e6 then
-        sweep_blocked(policy, state, id, call)
-      elseif call.queued and f and swept < SWEPT_MAX and state.now_us > due_us + grace_us(f) then
-        swept = swept + 1
-        dequeue(policy, state, f, call)
-        lose_place(policy, state, id, call)
-        if f ~= own_flow then save_flow(f) end
-        local c = state.classes[f.class]
-        c.least = head_tag(f.class)
-        c.v = math.max(c.v, c.least or c.v)
-      elseif call.queued and f then
-        if state.now_us > due_us + OVERDUE_US and not call.overdue then
-          call.overdue = true
-          f.G = f.G + call.sigma
-          save_call(id, call)
-          if f ~= own_flow then save_flow(f) end
-        end
-        places[#places + 1] = {call = call, flow = f, due_us = due_us}
-      end
-    elseif id ~= own_id then
-      redis.call('ZREM', KEY_DUE, id)
-    end
-  end
-  return places
-end
-
--- Global virtual time at which a place's turn comes, by its class's clock and its own place in the flow. The class serves
--- its least waiting tag next, however far that is ahead of v: a lone flow is not behind itself.
-local function turn_key(policy, state, f, A)
-  local w = omega(policy, f.class)
-  if w <= 0 then return 1e300 end
-  local c = state.classes[f.class]
-  local ahead = math.max(0, A - f.G)
-  local F = c.waiters > 0 and c.F or math.max(c.F, state.V)
-  local base = math.max(c.v, c.waiters > 0 and c.least or tag_of(f))
-  return F + math.max(0, tag_of(f) + ahead / f.weight - base) * math.max(c.W, f.weight) / w
-end
-
--- Seconds until the place's turn: work before it in its class (own siblings, heads with better tags, the lag of tags) and
--- in the other classes, over the service rate.
-local function wait_for_turn(policy, state, f, A, rate)
-  local c, w = state.classes[f.class], omega(policy, f.class)
-  local mean = state.mean_sigma or 0
-  local own = math.max(0, A - f.G)
-  local reach = tag_of(f) + own / f.weight
-  local rank = heads_before(f.class, reach)
-  if f.band == 'h' and rank > 0 and f.head_tag < reach then rank = rank - 1 end
-  local pulse = math.max(0.1, math.min(0.5 * mean, 0.5))
-  local work = math.max(own, rank * mean, reach * c.Wh - c.M + math.min(rank * mean, pulse))
-  local total, weights = 0, 0
-  for k, other in ipairs(state.classes) do
-    local wk = omega(policy, k)
-    if is_active(state, other) then weights = weights + wk end
-    if other.waiters > 0 and wk > 0 then
-      if w > 0 then
-        local g = (c.waiters > 0 and c.F or math.max(c.F, state.V)) + work / w
-        if g > other.F then
-          total = total + wk * (g - other.F) + (k ~= f.class and math.min(mean, 0.05) or 0)
-        end
-      else
-        for d, p in ipairs(policy.dims) do
-          if p.cap > 0 then total = math.max(total, state.dims[d].waiting / p.cap) end
-        end
-      end
-    end
-  end
-  if w <= 0 then return total + work / math.max(rate, 1e-9) end
-  return total / (rate * math.max(weights, w))
-end
-
--- What L1 must keep for places with better turns that are due, or will be before L1 could be full again.
-local function reserve(policy, state, my_key, my_flow, places, cost)
-  local kept, sum = {}, {}
-  for d in ipairs(policy.dims) do kept[d], sum[d] = 0, 0 end
-  for _, place in ipairs(places) do
-    local f, call = place.flow, place.call
-    local sibling_overdue = f == my_flow and call.overdue
-    if not sibling_overdue and turn_key(policy, state, f, call.A) < my_key - 1e-12 then
-      local tau = math.max(0, place.due_us - state.now_us) / 1e6
-      for d, p in ipairs(policy.dims) do
-        local c = call.debit[d] or 0
-        if c > 0 and p.limit > 0 and tau <= horizon(p) then
-          sum[d] = sum[d] + c
-          if tau <= 0 then
-            sum[d] = math.min(sum[d], math.max(hold_fraction(p) * p.depth - (cost[d] or 0), c))
-          end
-          kept[d] = math.max(kept[d], sum[d] - p.ops.gain(p, state.dims[d], tau))
-        end
-      end
-    end
-  end
-  return kept
-end
-
--- Debits L1 and moves the flow's tags on, dimension by dimension; an idle dimension lags by `dovetail` at most.
-local function debit_caps(policy, state, f, call, start, dovetail)
-  state.serial = state.serial + 1
-  call.marks, call.charged, call.var = {}, {}, {}
+local function caps_wait(policy, state, call, need)
+  local wait, short = state.pause_us > state.now_us and (state.pause_us - state.now_us) / 1e6 or 0, nil
   for d, p in ipairs(policy.dims) do
-    local x, s = call.debit[d] or 0, state.dims[d]
-    call.charged[d], call.marks[d], call.var[d] = x, 0, 0
-    if x > 0 and p.limit > 0 then
-      call.marks[d] = p.ops.debit(p, s, x, state.serial)
-      s.debited = s.debited + x
-      f.F[d] = math.max(f.F[d] or 0, start - dovetail) + x / p.cap / f.weight
-      call.var[d] = f.var[d] or 0
-      s.variance = s.variance + call.var[d]
+    if call.dims[d].charge > 0 and p.limit > 0 then
+      local t = p.ops.wait(p, state.dims[d], need[d])
+      if t > wait then wait, short = t, p.name end
     end
   end
+  return wait, short
 end
 
-local function count_grant(state, f, call)
-  local c = state.classes[f.class]
-  f.grants, c.grants, state.grants = f.grants + 1, c.grants + 1, state.grants + 1
-  f.service, c.service = f.service + call.sigma, c.service + call.sigma
-end
-
--- Debits every layer at once and moves virtual time on.
-local function grant(policy, state, f, call, fresh)
-  local c, w = state.classes[f.class], omega(policy, f.class)
-  local start, class_start = tag_of(f), c.F
-  local dovetail = DOVETAIL_S * (state.share > 0 and state.share or 1) * w / math.max(c.W, f.weight)
-  debit_caps(policy, state, f, call, start, dovetail)
-  if not fresh then dequeue(policy, state, f, call) end
-  if w > 0 then c.F = class_start + math.max(0, tag_of(f) - start) * f.weight / w end
-  if f.waiters > 0 then
-    set_band(state, f, 'h', tag_of(f))
-  elseif f.band ~= 'a' then
-    enter_sums(state, f, #policy.dims)
-    set_band(state, f, 'a', tag_of(f))
+local function caps_hold(policy, state, call, need, out_of_turn)
+  if state.pause_us > state.now_us then return false end
+  for d, p in ipairs(policy.dims) do
+    local charge = call.dims[d].charge
+    if charge > 0 and p.limit > 0 then
+      local slack = 1e-9 * (need[d] > 1 and need[d] or 1)
+      if p.ops.avail(p, state.dims[d], charge, out_of_turn) < need[d] - slack then return false end
+    end
   end
-  follow_service(policy, state, f, start, class_start)
-  count_grant(state, f, call)
+  return true
 end
+
+-- Seconds until all that waits, and this call, could be served.
+local function backlog_s(policy, state, call)
+  local longest = 0
+  for d, p in ipairs(policy.dims) do
+    if p.limit > 0 then longest = math.max(longest, (state.dims[d].waiting + call.dims[d].charge) / p.rate) end
+  end
+  return longest
+end
+
+local function grant(q, list, joining)
+  local f, call = q.flow, q.call
+  ceilings.unblock(q.state, call, q.book)
+  ceilings.debit(list)
+  if joining then
+    f.E, f.G = f.E + call.sigma, f.G + call.sigma
+    if f.waiters == 0 then f.G = f.E end
+  end
+  turns.grant(q.policy, q.state, f, call)
+end
+
+-- Which layers stand before the call: [[layer, dimension], ...].
+local function limits_of(q, ceiling, turn_s, short)
+  local limits = {}
+  if ceiling then limits[1] = {ceiling.layer, ceiling.key} end
+  if turn_s > 0 or not short then
+    local own_class = q.call.A > q.flow.G or flows.heads_before(q.state, q.class, flows.tag_of(q.flow)) > 0
+    limits[#limits + 1] = {own_class and 'tenant' or 'class', ''}
+  end
+  if short then limits[#limits + 1] = {'target', short} end
+  return limits
+end
+
+-- Decides; answers {granted} or {wait_s, dimension, limits, eligible, list, joining}.
+function queue.decide(q)
+  local args, policy, state, f, call = q.args, q.policy, q.state, q.flow, q.call
+  local list = ceilings.of_call(policy, state, call, q.entry, q.book)
+  local ceiling_s, ceiling = ceilings.wait(list, call)
+  local eligible = ceiling_s <= 0 or args.force
+  turns.wake(state, f)
+  local joining = not call.queued -- new, lost to a sweep, or not eligible before
+  if joining then call.A = (q.fresh or call.ceilings) and f.E or f.G end
+
+  local rate = turns.service_rate(policy, state)
+  local places = turns.due_places(policy, state, q.id, f, args.check)
+  local turn_s = turns.wait(policy, state, f, call.A, rate)
+  local kept = turns.reserve(policy, state, turns.key(policy, state, f, call.A), f, places, call)
+  local out_of_turn = state.waiters > f.waiters and turn_s > math.max(OUT_OF_TURN_S, 2 * state.mean_sigma)
+  if out_of_turn then -- only from what would soon spill
+    for d, p in ipairs(policy.dims) do kept[d] = math.max(kept[d], BANK * p.hold * p.depth) end
+  end
+  local bare, full = needs(policy, state, f, call, kept)
+  if args.force or (eligible and caps_hold(policy, state, call, full, out_of_turn)) then
+    if not args.check then grant(q, list, joining) end
+    return {granted = true}
+  end
+
+  local caps_s, short = caps_wait(policy, state, call, bare)
+  local wait_s = turn_s + caps_s
+  if eligible then
+    wait_s = math.max(wait_s, math.min(UNCERTAIN_S, (caps_wait(policy, state, call, full))))
+    wait_s = math.min(wait_s, math.max(UNCERTAIN_S, 2 * backlog_s(policy, state, call), caps_s))
+  else
+    wait_s = math.max(wait_s, ceiling_s)
+  end
+  return {wait_s = wait_s, dimension = short, limits = limits_of(q, not eligible and ceiling or nil, turn_s, short),
+    eligible = eligible, list = list, joining = joining}
+end
+
+-- Keeps the refused caller's place in line, or at its ceilings; answers its position in its flow, 0 when the flow is full.
+function queue.keep_place(q, result, projected_us, delay_us, hold)
+  local policy, state, f, call = q.policy, q.state, q.flow, q.call
+  if not call.queued and f.waiters >= policy.places_max then return 0 end
+  if result.eligible then
+    ceilings.unblock(state, call, q.book)
+    if result.joining then
+      f.E = f.E + call.sigma
+      turns.enqueue(state, f, call)
+    end
+  else
+    if call.queued then turns.dequeue(state, f, call) end
+    ceilings.block(state, result.list, call)
+    if f.band == '-' then flows.place(state, f, 'i', state.now_us) end
+  end
+  local told_us = state.now_us + delay_us
+  if call.due_us == 0 and not q.fresh then redis.call('ZREM', keys.expiry, q.id) end -- it was lost, and remembered
+  call.told_us, call.parked = told_us, hold
+  call.due_us = math.max(state.now_us + math.min(projected_us, policy.max_defer_us), told_us)
+  if call.projected_us == 0 then call.projected_us = projected_us end
+  redis.call('ZADD', keys.due, call.due_us, q.id)
+  calls.save(q.id, call)
+  return math.max(1, math.floor(math.max(0, call.A - f.G) / call.sigma + 1.5))
+end
+
+return queue

@@ -1,0 +1,253 @@
+-- The target's own record: clock, levels, virtual times, sums. Created full inside the evaluation.
+local keys = require('keys')
+local records = require('records')
+
+local states = {}
+local EPOCH_TAG = 1000 -- first virtual time; leaves room for credit below it, so that tags stay positive
+local NEVER = 1e18
+local KEPT_MAX = 1000 -- targets
+
+local HEAD = {
+  'now_us', -- the target's own time: never steps back
+  'clock_us', -- the primary's clock at the last evaluation
+  'V', -- virtual time between classes
+  'waiters', 'blocked', 'leases', -- places that are queued, that ceilings stop; leases that are open
+  'grants', 'admits', 'expired', -- counts since the state began; expired: leases that nobody settled
+  'serial', -- of debits
+  'share', -- X, the last forecast of virtual seconds per second
+  'mean_sigma', -- EWMA of the dominant shares asked for; 0: none yet
+  'pause_us', -- until then nothing goes: the provider said so
+  'version', -- of the policy that the record fits
+  'kept_us', -- when the keys' lives were last extended
+  'expiry_us', -- nothing in `expiry` is older
+  'idle_us', -- no idle flow is older
+  'has_tail?', -- class shares of `buckets` or ceilings follow
+}
+local DIM = {
+  'waiting', -- expected units of all who wait
+  'period', 'variance', 'variance_before', -- of estimates in open leases of this window's time and the one before
+  'ratio', -- EWMA of actual over estimate, the prior of new flows
+  'debited', 'refunded', -- totals in units
+  'limit', -- that the levels fit
+}
+local WINDOW = { -- of a dimension, by its window model
+  continuous = {'level', 'history_size'}, -- units in the bucket; doubles of `history` that follow (continuous.lua)
+  fixed = {'window', 'count'}, -- number of the window, units taken in it
+  sliding = {'slot', 'sum', 'current', 'smooth'}, -- number of the slot, units in the window and the slot, smoothing bucket
+}
+local CLASS = {
+  'F', -- finish tag against V
+  'v', -- virtual time between the class's flows
+  'W', 'D*', -- sums over active flows: of weights, and by dimension of weights times profile
+  'waiters', 'flows', -- queued places, active flows
+  'M', 'Wh', -- over flows that wait: sum of weight times start tag, sum of weights
+  'least', -- least start tag of a flow that waits; huge: none
+  'watch_us', -- no active flow is to be looked at earlier
+  'grants', 'service', -- totals; service in seconds of the cap
+}
+
+local kept, kept_count = {}, 0 -- by state key: the record as last written, and its bytes
+
+local function fresh_window(s, p)
+  s.model, s.limit = p.model, p.limit
+  if p.model == 'continuous' then
+    s.level, s.history = p.depth, {}
+  elseif p.model == 'fixed' then
+    s.window, s.count = -1, 0
+  else
+    s.slot, s.sum, s.current, s.smooth = -1, 0, 0, p.depth * p.burst_fraction
+  end
+end
+
+local function fresh_dim(p)
+  local s = {waiting = 0, period = 0, variance = 0, variance_before = 0, ratio = 1, debited = 0, refunded = 0}
+  fresh_window(s, p)
+  return s
+end
+
+local function fresh_class(dims)
+  local c = {F = EPOCH_TAG, v = EPOCH_TAG, W = 0, waiters = 0, flows = 0, M = 0, Wh = 0, least = NEVER, watch_us = NEVER,
+    grants = 0, service = 0, D = {}}
+  for d = 1, dims do c.D[d] = 0 end
+  return c
+end
+
+-- A changed limit keeps the level, cut to the new depth, so that a raised cap mints no tokens; another window model starts
+-- anew.
+local function adapt(state, policy)
+  for d, p in ipairs(policy.dims) do
+    local s = state.dims[d]
+    if not s then
+      state.dims[d] = fresh_dim(p)
+    elseif s.model ~= p.model then
+      fresh_window(s, p)
+    elseif s.limit ~= p.limit then
+      if s.level then s.level, s.history = math.min(s.level, p.depth), {} end
+      if s.smooth then s.smooth = math.min(s.smooth, p.depth * p.burst_fraction) end
+      s.limit = p.limit
+    end
+  end
+  for k = 1, #policy.classes do
+    local c = state.classes[k] or fresh_class(#policy.dims)
+    for d = 1, #policy.dims do c.D[d] = c.D[d] or 0 end
+    state.classes[k] = c
+  end
+  state.version, state.shape = policy.version, nil
+end
+
+-- The record's shape: a letter per dimension's model, and the number of classes. Bytes begin with its length and itself.
+local MODEL_OF = {c = 'continuous', f = 'fixed', s = 'sliding'}
+local shapes = {}
+
+local function shape_of(state)
+  local letters = {}
+  for d, s in ipairs(state.dims) do letters[d] = string.sub(s.model, 1, 1) end
+  return table.concat(letters) .. #state.classes
+end
+
+local function codec_of(shape)
+  local codec = shapes[shape]
+  if codec then return codec end
+  local dims, classes, models = {}, {}, {}
+  for letter in string.gmatch(shape, '%a') do
+    local fields = {}
+    for _, field in ipairs(DIM) do fields[#fields + 1] = field end
+    for _, field in ipairs(WINDOW[MODEL_OF[letter]]) do fields[#fields + 1] = field end
+    dims[#dims + 1], models[#models + 1] = fields, MODEL_OF[letter]
+  end
+  for k = 1, tonumber(string.match(shape, '%d+')) do classes[k] = CLASS end
+  codec = {models = models, prefix = string.char(#shape) .. shape}
+  codec.write, codec.read = records.compile(HEAD, {{'dims', dims}, {'classes', classes}}, #dims)
+  shapes[shape] = codec
+  return codec
+end
+
+local function tail_of(state)
+  local tail
+  for k, c in ipairs(state.classes) do
+    if c.share or c.ceiling then
+      tail = tail or {}
+      tail[k] = {share = c.share, ceiling = c.ceiling}
+    end
+  end
+  return tail
+end
+
+local function write(state)
+  if not state.shape then state.shape = shape_of(state) end
+  local codec, tail = codec_of(state.shape), tail_of(state)
+  state.has_tail = tail ~= nil
+  local history = ''
+  for _, s in ipairs(state.dims) do
+    local h = s.history
+    if h then
+      s.history_size = #h
+      if s.history_size > 0 then history = history .. records.write_list(h, s.history_size) end
+    end
+  end
+  return codec.prefix .. codec.write(state) .. history .. (tail and cmsgpack.pack(tail) or '')
+end
+
+local function read(raw)
+  local shape = string.sub(raw, 2, 1 + string.byte(raw))
+  local codec = codec_of(shape)
+  local state, at = codec.read(raw, 2 + #shape)
+  state.shape = shape
+  for d, s in ipairs(state.dims) do
+    s.model = codec.models[d]
+    if s.history_size then s.history, at = records.read_list(raw, at, s.history_size) end
+  end
+  if state.has_tail then
+    for k, more in pairs(cmsgpack.unpack(string.sub(raw, at))) do
+      state.classes[k].share, state.classes[k].ceiling = more.share, more.ceiling
+    end
+  end
+  return state
+end
+
+local function fresh(clock_us)
+  return {now_us = clock_us, clock_us = clock_us, V = EPOCH_TAG, waiters = 0, blocked = 0, leases = 0, grants = 0, admits = 0, expired = 0,
+    serial = 0, share = 0, mean_sigma = 0, pause_us = 0, version = 0, kept_us = 0, expiry_us = NEVER, idle_us = NEVER,
+    dims = {}, classes = {}}
+end
+
+-- Time of one evaluation: the primary's TIME in microseconds, read once. Tests replace it.
+function states.clock(args)
+  if args.clock_us then return args.clock_us end
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- Loads or creates the state and moves its own monotonic clock and its windows to `clock_us`. A clock that steps back stands
+-- still for the target: elapsed time is clamped at 0, and the new reading is kept.
+-- `look`: for reading only; the ring of sliding windows stays where it is.
+function states.load(policy, clock_us, look)
+  local raw = redis.call('GET', keys.state)
+  local state
+  if raw then
+    local seen = kept[keys.state]
+    if seen and seen.raw == raw then
+      state = seen.state
+      seen.raw = nil -- it is changed from here on
+    else
+      state = read(raw)
+    end
+    local elapsed_us = clock_us - state.clock_us
+    state.elapsed_us = elapsed_us > 0 and elapsed_us or 0
+    state.now_us = state.now_us + state.elapsed_us
+    state.clock_us = clock_us
+  else
+    state = fresh(clock_us)
+    state.elapsed_us = 0
+  end
+  if state.version ~= policy.version then adapt(state, policy) end
+  for d, p in ipairs(policy.dims) do
+    if p.limit > 0 and not (look and p.model == 'sliding') then p.ops.advance(p, state.dims[d], state) end
+  end
+  return state
+end
+
+-- Keys outlive the last use by the longest time anything in them can matter; refreshed at most once a minute.
+function states.save(state, policy)
+  local raw
+  if state.now_us - state.kept_us > 60e6 or state.now_us < state.kept_us then
+    state.kept_us = state.now_us
+    local life_ms = math.ceil((policy.retention_us + policy.max_defer_us) / 1000) + 3900000
+    for _, key in ipairs({keys.flows, keys.order, keys.calls, keys.due, keys.expiry, keys.caps, keys.window}) do
+      redis.call('PEXPIRE', key, life_ms)
+    end
+    raw = write(state)
+    redis.call('SET', keys.state, raw, 'PX', life_ms)
+  else
+    raw = write(state)
+    redis.call('SET', keys.state, raw, 'KEEPTTL')
+  end
+  local seen = kept[keys.state]
+  if not seen then
+    if kept_count >= KEPT_MAX then kept, kept_count = {}, 0 end
+    seen, kept_count = {}, kept_count + 1
+    kept[keys.state] = seen
+  end
+  seen.raw, seen.state = raw, state
+end
+
+-- Noise of estimates that leases may still settle into what L1 counts now: those of the running period, and where windows
+-- have no edge of the one before; older ones came to rest. `period`: of the grant (windows.lua).
+function states.add_variance(s, period, amount)
+  if period > s.period then
+    s.variance_before = period == s.period + 1 and s.variance or 0
+    s.variance, s.period = 0, period
+  end
+  if period == s.period then
+    s.variance = math.max(0, s.variance + amount)
+  elseif period == s.period - 1 then
+    s.variance_before = math.max(0, s.variance_before + amount)
+  end
+end
+
+function states.variance(p, s, now_us)
+  local age = p.ops.period(p, s, now_us) - s.period
+  return age <= 0 and s.variance + (p.ops.edges and 0 or s.variance_before) or age == 1 and not p.ops.edges and s.variance or 0
+end
+
+return states

@@ -1,0 +1,310 @@
+-- Two-level start-time fair queueing on dominant share: whose turn it is (L2 between classes, L3 between flows).
+--   sigma = max_d c_d / C_d                      seconds of the cap
+--   class k: start tag F_k against V             flow: start tag max_d F_d against its class's v
+--   granted: F += sigma / w (flow), F_k += sigma / omega_k; v and V follow the least waiting tag, never the clock
+-- Sources: Goyal et al., SFQ (SIGCOMM 1996); Ghodsi et al., DRF (NSDI 2011) and DRFQ (SIGCOMM 2012);
+-- X* of arXiv 2611.02926 as the forecast's speed.
+local keys = require('keys')
+local calls = require('calls')
+local ceilings = require('ceilings')
+local flows = require('flows')
+local states = require('states')
+
+local turns = {}
+local LOOK = 8            -- due places looked at per call
+local GRACE_MIN_US, GRACE_MAX_US = 250000, 3e6 -- how long after its time a place is kept for its owner
+local OVERDUE_US = 100000 -- later than this, a place no longer stands before its own siblings
+local DOVETAIL_S = 1      -- how far an idle dimension's tag may lag behind the dominant one
+local tag_of = flows.tag_of
+
+local function is_active(state, c) return c.flows > 0 and (c.waiters > 0 or c.F > state.V) end
+
+-- Virtual seconds of service per second: X = 1 / max_d (sum_k omega_k D_kd / W_k) / rho_d over active classes.
+function turns.service_rate(policy, state)
+  local worst = 0
+  for d, p in ipairs(policy.dims) do
+    if p.limit > 0 then
+      local g = 0
+      for k, c in ipairs(state.classes) do
+        if c.W > 0 and is_active(state, c) then g = g + policy.classes[k].weight * c.D[d] / c.W end
+      end
+      g = g * p.cap / p.rate
+      if g > worst then worst = g end
+    end
+  end
+  if worst > 1e-12 then state.share = 1 / worst elseif state.share <= 0 then state.share = 1 end
+  return state.share
+end
+
+-- An idle flow or class starts where the others are: no old credit, no old debt beyond its finish tag.
+function turns.wake(state, f)
+  local c = state.classes[f.class]
+  if c.waiters == 0 and c.F < state.V then c.F = state.V end
+  if f.waiters == 0 then
+    for _, fd in ipairs(f.dims) do
+      if fd.F < c.v then fd.F = c.v end
+    end
+  end
+end
+
+local function follow_service(policy, state, f, flow_tag, class_tag)
+  local c = state.classes[f.class]
+  local served = c.waiters > 0 and c.least or flow_tag
+  if served > c.v then c.v = served end
+  local least
+  if state.waiters > 0 then
+    for k, other in ipairs(state.classes) do
+      if other.waiters > 0 and policy.classes[k].weight > 0 and (not least or other.F < least) then least = other.F end
+    end
+  end
+  if least or policy.classes[f.class].weight > 0 then
+    local V = least or class_tag
+    if V > state.V then state.V = V end
+  end
+end
+
+local function add_waiting(state, call, sign)
+  for d, cd in ipairs(call.dims) do
+    local s = state.dims[d]
+    s.waiting = math.max(0, s.waiting + sign * cd.expected)
+  end
+end
+
+function turns.enqueue(state, f, call)
+  local c = state.classes[f.class]
+  f.waiters, c.waiters, state.waiters = f.waiters + 1, c.waiters + 1, state.waiters + 1
+  add_waiting(state, call, 1)
+  flows.enter_sums(state, f)
+  flows.place(state, f, 'h', tag_of(f))
+  call.queued = true
+end
+
+-- The place is given back; who waits behind moves up.
+function turns.dequeue(state, f, call)
+  local c = state.classes[f.class]
+  f.waiters, c.waiters, state.waiters = f.waiters - 1, c.waiters - 1, state.waiters - 1
+  add_waiting(state, call, -1)
+  if not call.overdue then f.G = f.G + call.sigma end
+  if f.waiters <= 0 then
+    f.waiters, f.G = 0, f.E
+    flows.place(state, f, 'a', state.now_us)
+  end
+  call.queued, call.overdue = false, false
+end
+
+-- Virtual time is not held by who has gone.
+function turns.advance_class(state, class)
+  local c = state.classes[class]
+  if c.waiters > 0 and c.least > c.v then c.v = c.least end
+end
+
+local function lose_place(policy, state, id, call)
+  call.due_us = 0
+  calls.save(id, call)
+  redis.call('ZREM', keys.due, id)
+  calls.expire_at(state, id, state.now_us + policy.retention_us)
+end
+
+local function sweep_blocked(policy, state, id, call)
+  local raw = redis.call('HGET', keys.caps, call.tenant)
+  local book = raw and cmsgpack.unpack(raw)
+  ceilings.unblock(state, call, book)
+  ceilings.save_book(call.tenant, book)
+  lose_place(policy, state, id, call)
+end
+
+-- Reads the places of `ids` and their flows in two commands. Answers call and flow by id.
+local function load_places(ids, own_flow, dims)
+  local raw = redis.call('HMGET', keys.calls, unpack(ids))
+  local by_id, by_field, missing = {}, {[own_flow.field] = own_flow}, {}
+  for i, id in ipairs(ids) do
+    local call = raw[i] and calls.read(raw[i], dims)
+    if call and call.state == 'w' then
+      by_id[id] = call
+      call.field = flows.field_of(call.class, call.tenant)
+      if by_field[call.field] == nil then
+        by_field[call.field] = false
+        missing[#missing + 1] = call.field
+      end
+    end
+  end
+  if #missing > 0 then
+    local found = redis.call('HMGET', keys.flows, unpack(missing))
+    for i, field in ipairs(missing) do by_field[field] = found[i] and flows.read(field, found[i], dims) end
+  end
+  return by_id, by_field
+end
+
+-- A place whose owner is late: after a while it stands before its siblings no more, and after the grace period it is given
+-- back, so that the dead hold nobody up. Answers whether the place still stands. `dry`: only looks.
+local function still_stands(policy, state, id, call, f, own_flow, dry)
+  local late_us = state.now_us - call.due_us
+  local lost = late_us > math.min(GRACE_MAX_US, math.max(GRACE_MIN_US, 3 * f.dev))
+  if dry then return not lost end
+  if lost then
+    turns.dequeue(state, f, call)
+    lose_place(policy, state, id, call)
+    turns.advance_class(state, f.class)
+  elseif late_us > OVERDUE_US and not call.overdue then
+    call.overdue = true
+    f.G = f.G + call.sigma
+    calls.save(id, call)
+  else
+    return true
+  end
+  if f ~= own_flow then flows.save(f) end
+  return call.queued
+end
+
+-- The places that are due within the horizon: {call, flow}, oldest first.
+function turns.due_places(policy, state, own_id, own_flow, dry)
+  if state.waiters == 0 and state.blocked == 0 then return {} end
+  local ids = redis.call('ZRANGEBYSCORE', keys.due, '-inf', state.now_us + policy.horizon_s * 1e6, 'LIMIT', 0, LOOK)
+  for i = #ids, 1, -1 do
+    if ids[i] == own_id then table.remove(ids, i) end
+  end
+  if #ids == 0 then return ids end
+  local by_id, by_field = load_places(ids, own_flow, #policy.dims)
+  local places = {}
+  for _, id in ipairs(ids) do
+    local call = by_id[id]
+    local f = call and by_field[call.field]
+    if not call then
+      if not dry then redis.call('ZREM', keys.due, id) end
+    elseif call.ceilings then
+      if state.now_us > call.due_us + GRACE_MAX_US and not dry then sweep_blocked(policy, state, id, call) end
+    elseif call.queued and f and still_stands(policy, state, id, call, f, own_flow, dry) then
+      places[#places + 1] = {call = call, flow = f}
+    end
+  end
+  return places
+end
+
+-- Global virtual time at which a place's turn comes, by its class's clock and its own place in the flow. The class serves
+-- its least waiting tag next, however far that is ahead of v: a lone flow is not behind itself.
+function turns.key(policy, state, f, A)
+  local omega = policy.classes[f.class].weight
+  if omega <= 0 then return 1e300 end
+  local c, tag = state.classes[f.class], tag_of(f)
+  local ahead = A > f.G and A - f.G or 0
+  local F, base = c.F, c.v
+  if c.waiters > 0 then
+    if c.least > base then base = c.least end
+  else
+    if F < state.V then F = state.V end
+    if tag > base then base = tag end
+  end
+  local lag = tag + ahead / f.weight - base
+  return F + (lag > 0 and lag or 0) * math.max(c.W, f.weight) / omega
+end
+
+-- Dominant shares before the place in its own class: siblings, heads with better tags, the lag of tags.
+local function work_before(state, f, A)
+  local c, mean = state.classes[f.class], state.mean_sigma
+  local own = A > f.G and A - f.G or 0
+  local reach = tag_of(f) + own / f.weight
+  local rank = flows.heads_before(state, f.class, reach)
+  if f.band == 'h' and rank > 0 and f.at < reach then rank = rank - 1 end
+  local pulse = math.max(0.1, math.min(0.5 * mean, 0.5))
+  return math.max(own, rank * mean, reach * c.Wh - c.M + math.min(rank * mean, pulse))
+end
+
+-- Seconds until all that waits is served, if anybody with weight does: background classes come after them.
+local function weighted_backlog(policy, state)
+  for k, c in ipairs(state.classes) do
+    if c.waiters > 0 and policy.classes[k].weight > 0 then
+      local total = 0
+      for d, p in ipairs(policy.dims) do
+        if p.cap > 0 then total = math.max(total, state.dims[d].waiting / p.cap) end
+      end
+      return total
+    end
+  end
+  return 0
+end
+
+-- Seconds until the place's turn: work before it in its class and in the other classes, over the service rate.
+function turns.wait(policy, state, f, A, rate)
+  local c, omega = state.classes[f.class], policy.classes[f.class].weight
+  local work = work_before(state, f, A)
+  if omega <= 0 then return weighted_backlog(policy, state) + work / math.max(rate, 1e-9) end
+  local g = (c.waiters > 0 and c.F or math.max(c.F, state.V)) + work / omega
+  local total, weights = 0, 0
+  for k, other in ipairs(state.classes) do
+    local w = policy.classes[k].weight
+    if is_active(state, other) then weights = weights + w end
+    if other.waiters > 0 and w > 0 and g > other.F then
+      total = total + w * (g - other.F) + (k ~= f.class and math.min(state.mean_sigma, 0.05) or 0)
+    end
+  end
+  return total / (rate * math.max(weights, omega))
+end
+
+-- What L1 must keep, by dimension, for places with better turns that are due, or will be before L1 could be full again.
+function turns.reserve(policy, state, my_key, my_flow, places, mine)
+  local kept, sum = {}, {}
+  for d in ipairs(policy.dims) do kept[d], sum[d] = 0, 0 end
+  for _, place in ipairs(places) do
+    local f, call = place.flow, place.call
+    if not (f == my_flow and call.overdue) and turns.key(policy, state, f, call.A) < my_key - 1e-12 then
+      local tau = math.max(0, call.due_us - state.now_us) / 1e6
+      for d, p in ipairs(policy.dims) do
+        local c = call.dims[d].charge
+        if c > 0 and p.limit > 0 and tau <= p.horizon_s then
+          sum[d] = sum[d] + c
+          if tau <= 0 then sum[d] = math.min(sum[d], math.max(p.hold * p.depth - mine.dims[d].charge, c)) end
+          kept[d] = math.max(kept[d], sum[d] - p.ops.gain(p, state.dims[d], tau))
+        end
+      end
+    end
+  end
+  return kept
+end
+
+-- Debits L1 and moves the flow's tags on, dimension by dimension; an idle dimension lags by `dovetail` at most.
+function turns.debit(policy, state, f, call, start, dovetail)
+  state.serial = state.serial + 1
+  for d, p in ipairs(policy.dims) do
+    local cd, fd, s = call.dims[d], f.dims[d], state.dims[d]
+    local x = cd.charge
+    cd.mark, cd.var = 0, 0
+    if x > 0 and p.limit > 0 then
+      cd.mark = p.ops.debit(p, s, x, state.serial)
+      s.debited = s.debited + x
+      local F = start - dovetail
+      fd.F = (fd.F > F and fd.F or F) + x / p.cap / f.weight
+      if fd.var > 0 then
+        cd.var = fd.var
+        states.add_variance(s, p.ops.period(p, s, state.now_us), fd.var)
+      end
+    end
+  end
+end
+
+function turns.count_grant(state, f, call)
+  local c = state.classes[f.class]
+  f.grants, c.grants, state.grants = f.grants + 1, c.grants + 1, state.grants + 1
+  f.service, c.service = f.service + call.sigma, c.service + call.sigma
+  f.used_us = state.now_us
+end
+
+-- Debits every layer at once and moves virtual time on.
+function turns.grant(policy, state, f, call)
+  local c, omega = state.classes[f.class], policy.classes[f.class].weight
+  local start, class_start = tag_of(f), c.F
+  local dovetail = DOVETAIL_S * (state.share > 0 and state.share or 1) * omega / math.max(c.W, f.weight)
+  turns.debit(policy, state, f, call, start, dovetail)
+  if call.queued then turns.dequeue(state, f, call) end
+  local tag = tag_of(f)
+  if omega > 0 and tag > start then c.F = class_start + (tag - start) * f.weight / omega end
+  if f.waiters > 0 then
+    flows.place(state, f, 'h', tag)
+  elseif f.band ~= 'a' then
+    flows.enter_sums(state, f)
+    flows.place(state, f, 'a', state.now_us)
+  end
+  follow_service(policy, state, f, start, class_start)
+  turns.count_grant(state, f, call)
+end
+
+return turns

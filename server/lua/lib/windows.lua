@@ -1,0 +1,12 @@
+-- L1: how much a dimension lets go now, by window model. p: the dimension's policy, s: its state; nothing else is read but
+-- the ring of sliding windows. Each model has
+--   derive(p)                     fills in what depends on the policy alone: hold (part of the depth that is kept back for better
+--                                 places), horizon_s (how far ahead it is kept), ...
+--   advance(p, s, state)          to the state's time
+--   avail(p, s, c, out_of_turn)   units that may go now; c: the cost asked for, out_of_turn: others come first
+--   wait(p, s, need)              seconds until `need` units may go, if nobody else takes any
+--   debit(p, s, c, serial)        takes c, answers the mark that a later refund needs
+--   adjust(p, s, mark, x)         charges x more (negative: refunds) as if it had been charged at the mark; answers what was done
+--   gain(p, s, tau)               units that come free within tau seconds
+--   period(p, s, at_us)           number of the window's time that a grant belongs to; `edges`: nothing of it outlives that
+return {continuous = require('continuous'), fixed = require('fixed'), sliding = require('sliding')}

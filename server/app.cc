@@ -333,6 +333,7 @@ void App::Stop() {
   Parts& parts = *parts_;
   if (parts.server != nullptr) {
     parts.SetServing(false);
+    parts.gate->StopHolding();  // else the drain waits for as long as they are parked
     parts.server->Shutdown(std::chrono::system_clock::now() +
                            absl::ToChronoMilliseconds(settings_.drain_timeout));
   }

@@ -155,17 +155,55 @@ void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done)
       done(std::move(decision));
       return;
     }
-    // Parked: the caller keeps its connection, not a promise. It is asked for again when due.
-    run_after_(defer->retry_delay,
-               [this, query, hold_until, asked, done = std::move(done)]() mutable {
-                 const absl::Time now = options_.now();
-                 query.held = true;
-                 query.max_hold = std::max(absl::ZeroDuration(), hold_until - now);
-                 // The deadline is time left, and some of it is over.
-                 if (query.deadline) *query.deadline -= std::max(absl::ZeroDuration(), now - asked);
-                 Ask(std::move(query), hold_until, std::move(done));
-               });
+    Park({std::move(query), asked, hold_until, *std::move(decision), std::move(done)});
   });
+}
+
+// The caller keeps its connection, not a promise: it is asked for again when due.
+void Gate::Park(Parked call) {
+  const absl::Duration delay = std::get<Defer>(call.decision.outcome).retry_delay;
+  uint64_t number = 0;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    if (holds_) {
+      number = ++last_parked_;
+      parked_.emplace(number, std::move(call));
+    }
+  }
+  if (number == 0) {
+    call.done(std::move(call.decision));
+  } else {
+    run_after_(delay, [this, number] { Resume(number); });
+  }
+}
+
+void Gate::Resume(uint64_t number) {
+  Parked call;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    const auto it = parked_.find(number);
+    if (it == parked_.end()) return;  // answered by StopHolding
+    call = std::move(it->second);
+    parked_.erase(it);
+  }
+  const absl::Time now = options_.now();
+  call.query.held = true;
+  call.query.max_hold = std::max(absl::ZeroDuration(), call.hold_until - now);
+  // The deadline is time left, and some of it is over.
+  if (call.query.deadline) {
+    *call.query.deadline -= std::max(absl::ZeroDuration(), now - call.asked);
+  }
+  Ask(std::move(call.query), call.hold_until, std::move(call.done));
+}
+
+void Gate::StopHolding() {
+  std::map<uint64_t, Parked> parked;
+  {
+    const std::lock_guard<std::mutex> lock(parked_mutex_);
+    holds_ = false;
+    parked.swap(parked_);
+  }
+  for (auto& [number, call] : parked) call.done(std::move(call.decision));
 }
 
 void Gate::Release(ReleaseQuery query, Callback<ReleaseReport> done) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -44,6 +45,9 @@ class Gate {
   void Release(ReleaseQuery query, Callback<ReleaseReport> done);
   void Configure(const v1::ConfigureRequest& request, Callback<v1::ConfigureResponse> done);
 
+  // Answers parked calls with the Defer that parked them, and parks no more: for the drain.
+  void StopHolding();
+
   // A policy from this server's file: known for degraded mode until the store's is seen.
   void LearnPolicy(const v1::TargetPolicy& policy) { degraded_.Learn({policy, 0}); }
   // One heartbeat, and the replay of what was done while the store was away; every 2 s.
@@ -55,7 +59,17 @@ class Gate {
 
  private:
   struct Replay;
+  // A call that is asked for again when it is due.
+  struct Parked {
+    AdmitQuery query;
+    absl::Time asked;       // when `decision` was asked for
+    absl::Time hold_until;  // the caller's patience
+    Decision decision;      // a Defer
+    Callback<Decision> done;
+  };
 
+  void Park(Parked call);
+  void Resume(uint64_t number);
   void Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done);
   void Refresh(const std::string& target, uint64_t seen_version);
   void MarkStore(bool up);
@@ -75,6 +89,11 @@ class Gate {
 
   mutable std::mutex mutex_;  // guards kept_
   std::deque<ReleaseQuery> kept_;
+
+  std::mutex parked_mutex_;  // guards what follows
+  std::map<uint64_t, Parked> parked_;
+  uint64_t last_parked_ = 0;
+  bool holds_ = true;
 };
 
 }  // namespace fairgate

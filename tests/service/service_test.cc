@@ -74,6 +74,7 @@ class ServiceTest : public testing::Test {
 
   void Stop() {
     if (server_ != nullptr) {
+      gate_->StopHolding();
       server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
       service_->Stop();
       timers_.Stop();
@@ -230,6 +231,35 @@ TEST_F(ServiceTest, ManyCallsFromManyThreads) {
     thread.join();
   }
   EXPECT_EQ(granted, 1600);
+}
+
+TEST_F(ServiceTest, TheDrainDoesNotWaitForParkedCalls) {
+  std::atomic<int> asked{0};
+  store_.on_admit = [&](const AdmitQuery&) -> absl::StatusOr<Decision> {
+    Defer defer;
+    defer.retry_delay = absl::Seconds(60);
+    Decision decision;
+    decision.outcome = defer;
+    decision.may_hold = true;
+    ++asked;
+    return decision;
+  };
+  std::vector<std::thread> callers;
+  std::atomic<int> deferred{0};
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      v1::AdmitRequest request = Request();
+      request.mutable_max_hold()->set_seconds(60);
+      v1::AdmitResponse response;
+      deferred += Admit(request, &response).ok() && response.has_defer() ? 1 : 0;
+    });
+  }
+  while (asked < 4) std::this_thread::yield();
+  const auto start = std::chrono::steady_clock::now();
+  Stop();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(deferred, 4);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
 // The sanitizers' runs find what a cancelled call leaves behind.

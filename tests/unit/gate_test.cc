@@ -311,6 +311,29 @@ TEST_F(GateTest, HoldEndsWhenItIsUsedUp) {
   EXPECT_TRUE(later_.empty());
 }
 
+TEST_F(GateTest, ParkedCallsAreAnsweredWithTheirDeferWhenTheServerStops) {
+  store_.hold = absl::Seconds(4);
+  store_.hold_left = 100;
+  std::vector<Decision> answers;
+  const auto admit = [&](const std::string& id) {
+    AdmitQuery query = Call(id);
+    query.max_hold = absl::Seconds(10);
+    gate_.Admit(query, [&](absl::StatusOr<Decision> d) { answers.push_back(*std::move(d)); });
+  };
+  admit("a");
+  admit("b");
+  EXPECT_TRUE(answers.empty());
+  gate_.StopHolding();
+  admit("c");
+  ASSERT_EQ(answers.size(), 3U);
+  for (const Decision& answer : answers) {
+    EXPECT_EQ(std::get<Defer>(answer.outcome).retry_delay, absl::Seconds(4));
+  }
+  while (!later_.empty()) RunNext();
+  EXPECT_EQ(answers.size(), 3U);
+  EXPECT_EQ(store_.admits.size(), 3U) << "asked for a call that is answered";
+}
+
 TEST_F(GateTest, TheDeadlineRunsWhileACallIsHeld) {
   store_.hold = absl::Seconds(2);
   store_.hold_left = 1;

@@ -43,13 +43,14 @@ class Exchange(Generic[_Request, _Response]):
         self.error: GateError | None = None
         self.unreached = False
         self.maybe_decided = False
+        self.pointless = False  # its deadline was over before it began
         self.began = time.monotonic()
         self._until = self.began + budget_s
         self._tries = 0
 
     def wants_try(self) -> bool:
         """Whether to send (again). Ends by telling the breaker."""
-        if self.response is not None or self.error is not None:
+        if self.pointless or self.response is not None or self.error is not None:
             return False
         if self._tries == 0:
             self.unreached = not self._core.breaker_allows()
@@ -148,8 +149,10 @@ class Core:
         """The exchange for one question. ValueError: a bad duration."""
         budget_s = seconds(self.options.rpc_timeout) + max(seconds(question.max_hold), 0.0)
         left_s = budget_s if question.due_at is None else question.due_at - time.monotonic()
-        hurried = 0 < left_s < budget_s
-        return Exchange(self, wire.admit_request(question), left_s if hurried else budget_s, hurried=hurried)
+        hurried = left_s < budget_s
+        exchange = Exchange(self, wire.admit_request(question), left_s if hurried else budget_s, hurried=hurried)
+        exchange.pointless = left_s <= 0
+        return exchange
 
     def conclude(
         self, question: Question, exchange: Exchange[pb.AdmitRequest, pb.AdmitResponse]
@@ -189,12 +192,14 @@ class Core:
             # The caller's time ran out, which is no sign that the gate is away and no reason to call.
             return Rejected(
                 reason=RejectReason.DEADLINE_UNREACHABLE,
-                message="the deadline passed before the gate answered",
+                message="the deadline had passed"
+                if exchange.pointless
+                else "the deadline passed before the gate answered",
                 dimension="",
                 earliest=None,
                 request_id=request_id,
                 attempt=attempt,
-                degraded=True,
+                degraded=not exchange.pointless,
             )
         if not self.options.fail_open:
             raise GateUnreachable("UNAVAILABLE", "the gate does not answer")
@@ -223,7 +228,8 @@ class Core:
             if not maybe_leased:
                 with self._lock:
                     self._count("releases_lost")
-        self.emit(ReleaseEvent(request.target, told.upper(), result, time.monotonic() - exchange.began))
+        if report is not None or not maybe_leased:
+            self.emit(ReleaseEvent(request.target, told.upper(), result, time.monotonic() - exchange.began))
         if report is not None:
             return report
         raise exchange.error or GateUnreachable("UNAVAILABLE", "the gate does not answer")

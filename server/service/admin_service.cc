@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/core/policy.h"
 #include "server/service/grpc_status.h"
 
 namespace fairgate {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr uint32_t kFlowsDefault = 100;
 constexpr uint32_t kFlowsMax = 1000;
-constexpr size_t kNameMax = 128;
 
 }  // namespace
 
@@ -44,8 +44,9 @@ grpc::ServerUnaryReactor* AdminService::InspectTarget(grpc::CallbackServerContex
                                                       v1::InspectTargetResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   absl::Status bad;
-  if (request->target().empty() || request->target().size() > kNameMax) {
-    bad = absl::InvalidArgumentError("target: must be 1 to 128 bytes");
+  if (!IsValidName(request->target())) {
+    bad = absl::InvalidArgumentError(
+        "target: must be 1 to 128 bytes of UTF-8 without control characters");
   } else if (request->flows_max() > kFlowsMax) {
     bad = absl::InvalidArgumentError("flows_max: must be at most 1000");
   }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "grpcpp/support/async_unary_call.h"
 #include "server/core/validate.h"
 #include "server/service/grpc_status.h"
@@ -27,6 +29,17 @@ absl::Status ToStatus(const std::vector<FieldViolation>& violations) {
                     violation.description);
   }
   return absl::InvalidArgumentError(message);
+}
+
+// The script knows both kinds of usage by one name; the caller has to find the field it sent.
+absl::Status WithFieldOf(const v1::ReleaseRequest& request, const absl::Status& status) {
+  constexpr absl::string_view kScripts = "usage";
+  if (!absl::IsInvalidArgument(status) || !absl::StartsWith(status.message(), kScripts)) {
+    return status;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(request.has_extend() ? "extend.used_so_far" : "settle.actual",
+                   status.message().substr(kScripts.size())));
 }
 
 }  // namespace
@@ -168,7 +181,7 @@ class AdmissionService::ReleaseCall final : public Call<v1::ReleaseRequest, v1::
     owner_->gate_->Release(std::get<0>(std::move(validated)),
                            [this](absl::StatusOr<ReleaseReport> report) {
                              if (!report.ok()) {
-                               Fail(report.status());
+                               Fail(WithFieldOf(request_, report.status()));
                                return;
                              }
                              owner_->metrics_->OnRelease(request_.target(), *report);

@@ -67,7 +67,11 @@ google::rpc::BadRequest ToBadRequest(absl::string_view message) {
            line.substr(0, colon).find(']') == absl::string_view::npos) {
       colon = line.find(": ", colon + 1);
     }
-    if (colon != absl::string_view::npos && LooksLikeField(line.substr(0, colon))) {
+    // A quoted name may hold anything, what ends a path included; descriptions hold no quoted one.
+    const size_t quoted_end = line.rfind("\"]: ");
+    const bool quoted = line.find("[\"") < colon && quoted_end != absl::string_view::npos;
+    if (quoted) colon = quoted_end + 2;
+    if (quoted || (colon != absl::string_view::npos && LooksLikeField(line.substr(0, colon)))) {
       violation->set_field(std::string(line.substr(0, colon)));
       violation->set_description(std::string(line.substr(colon + 2)));
     } else {

@@ -33,6 +33,7 @@ namespace v1 = fairgate::v1;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kChannelsPerGate = 4;
+constexpr size_t kControls = 4;
 constexpr auto kDeadline = std::chrono::seconds(5);
 
 int64_t Micros(Clock::time_point t) {
@@ -156,9 +157,10 @@ void Load(Driver* driver, std::istringstream* words) {
   using Due = std::pair<Clock::time_point, size_t>;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
   // Callers start spread over one pause.
-  for (size_t i = 0; i < callers; ++i) {
+  const size_t all = callers + kControls;
+  for (size_t i = 0; i < all; ++i) {
     due.emplace(Clock::now() + std::chrono::microseconds(pause_us * static_cast<int64_t>(i) /
-                                                         static_cast<int64_t>(callers)),
+                                                         static_cast<int64_t>(all)),
                 i);
   }
   std::vector<std::unique_ptr<Call>> answers;
@@ -169,6 +171,10 @@ void Load(Driver* driver, std::istringstream* words) {
       due.pop();
       if (Clock::now() >= end) continue;
       Order order = pattern;
+      if (caller >= callers) {
+        order.id = "control-";
+        order.amount = -1;
+      }
       order.id += std::to_string(number++);
       order.tenant = "t" + std::to_string(caller % 8);
       order.gate = gates == "all" ? caller % driver->gates() : std::stoul(gates);

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -222,13 +222,16 @@ class Answer:
 class Driver:
     """call_driver: many calls at once, timed where Python would be too slow."""
 
-    def __init__(self, gates: Iterable[Gate]) -> None:
+    def __init__(self, gates: Sequence[Gate]) -> None:
+        self.gates = len(gates)
+        self.controls: list[Answer] = []
         self.process = subprocess.Popen([BUILD_DIR / "bin" / "call_driver", *[g.address for g in gates]],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def at_once(self, calls: Iterable[tuple[int, str, str, str, float]]) -> list[Answer]:
         """(gate, target, tenant, id, tokens) each."""
         orders = [f"call {gate} {target} {tenant} {id} {tokens:g}\n" for gate, target, tenant, id, tokens in calls]
+        orders += [f"call {i % self.gates} control control control-{i} -1\n" for i in range(4)]
         self.process.stdin.write("".join(orders) + "go\n")
         return self.answers()
 
@@ -238,8 +241,11 @@ class Driver:
         self.process.stdin.flush()
 
     def answers(self) -> list[Answer]:
+        """Without those of the control calls, which are in `controls`: they need no store."""
         self.process.stdin.flush()
-        return [Answer.parse(line) for line in iter(self.process.stdout.readline, "done\n")]
+        answers = [Answer.parse(line) for line in iter(self.process.stdout.readline, "done\n")]
+        self.controls = [a for a in answers if a.id.startswith("control-")]
+        return [a for a in answers if not a.id.startswith("control-")]
 
     def stop(self) -> None:
         self.process.stdin.close()
@@ -253,6 +259,12 @@ def stopping(*parts: Any) -> Iterator[contextlib.ExitStack]:
         for part in parts:
             stack.callback(part.stop)
         yield stack
+
+
+def health(gate: Gate) -> str:
+    """Of grpc.health.v1, read without its stubs: field 1 of the answer is the status."""
+    answer = gate.channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=CALL_TIMEOUT_S)
+    return {b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}.get(answer, repr(answer))
 
 
 def violations(error: grpc.RpcError) -> list[str]:

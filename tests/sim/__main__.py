@@ -1,6 +1,6 @@
 """Simulations of the production scripts. Single cells for tuning, or a plan:
 
-python -m sim --workload noisy-estimates --window sliding --arm queue --seeds 1 --seconds 25 [--hold 0.1] [--lateness late]
+python -m sim --workload noisy-estimates --window sliding --seeds 1 --seconds 25 [--hold 0.1] [--lateness late]
 python -m sim --plan quick --json build/sim.json
 """
 
@@ -26,31 +26,38 @@ from .runs import run_all
 
 ABOUT = """# What the simulation showed
 
-Written by `make sim-full`; what the columns and bars mean is in README.md. Means of {seeds} seeds (scenarios and mechanisms: 2),
-of the production scripts on Valkey in virtual time.
+Written by `make sim-full`; what the columns and bars mean is in README.md. The production scripts on a Valkey, in virtual
+time; means of {seeds} seeds (scenarios and mechanisms: 2).
 """
 
 
 def _line(job: Job, m: dict[str, Any]) -> str:
     ok = "/".join(f"{rate:.1f}" for rate in m["ok_per_class"].values())
-    line = (f"{job.scenario:18} {job.window:10} {job.arm:8} 429 {100 * m['share_429']:5.2f} J {m['jain']:.4f} r {m['min_r']:.3f}"
-            f"-{m['max_r']:.3f} cap {100 * m['cap_used']:5.1f} (of {100 * m['cap_ideal']:.0f}) ok {ok:14} leak {100 * m['leak']:4.1f}"
-            f" calls {m['calls_per_grant']:5.2f} p95 {m['p1_p95_s']:.2f} gap {m['max_gap_s']:.2f} p99.9 {m['gap_p999_s']:.2f}"
-            f" /bar {m['gap_of_bar']:.2f} wall {m['wall_s']:.1f}")
+    parts = [
+        f"{job.scenario:18} {job.window:10} {job.arm:8} 429 {100 * m['share_429']:5.2f} J {m['jain']:.4f}",
+        f"r {m['min_r']:.3f}-{m['max_r']:.3f} cap {100 * m['cap_used']:5.1f} (of {100 * m['cap_ideal']:.0f})",
+        f"ok {ok:14} leak {100 * m['leak']:4.1f} calls {m['calls_per_grant']:5.2f} p95 {m['p1_p95_s']:.2f}",
+        f"gap {m['max_gap_s']:.2f} p99.9 {m['gap_p999_s']:.2f} /bar {m['gap_of_bar']:.2f} wall {m['wall_s']:.1f}",
+    ]
     if m["evaluations_per_grant"] != m["calls_per_grant"]:
-        line += f" evals {m['evaluations_per_grant']:.2f}"
+        parts.append(f"evals {m['evaluations_per_grant']:.2f}")
     if m["big_admits"] is not None:
-        line += f" big {m['big_admits']:.1f} max {m['big_admits_max']}"
+        parts.append(f"big {m['big_admits']:.1f} max {m['big_admits_max']}")
     if m["swing"] is not None:
-        line += f" swing {100 * m['swing']:.0f} %"
-    return line
+        parts.append(f"swing {100 * m['swing']:.0f} %")
+    return " ".join(parts)
 
 
 def _progress(results: Iterable[tuple[Job, dict[str, Any]]], count: int) -> Iterator[tuple[Job, dict[str, Any]]]:
     began = time.time()
     for i, result in enumerate(results, 1):
         if sys.stderr.isatty() or i % 50 == 0:
-            print(f"\r{i} of {count} runs, {time.time() - began:.0f} s", end="\n" if i % 50 == 0 else "", file=sys.stderr, flush=True)
+            print(
+                f"\r{i} of {count} runs, {time.time() - began:.0f} s",
+                end="\n" if i % 50 == 0 else "",
+                file=sys.stderr,
+                flush=True,
+            )
         yield result
 
 
@@ -59,7 +66,9 @@ def _run_plan(options: argparse.Namespace) -> None:
     jobs = getattr(plans, options.plan)(seeds)
     began = time.time()
     unsorted = make_rows(_progress(run_all(jobs, options.processes), len(jobs)))
-    order = {cell: i for i, cell in enumerate(dict.fromkeys((j.scenario, j.window, j.arm, j.timers, j.hold) for j in jobs))}
+    order = {
+        cell: i for i, cell in enumerate(dict.fromkeys((j.scenario, j.window, j.arm, j.timers, j.hold) for j in jobs))
+    }
     rows = sorted(unsorted, key=lambda r: order[r["workload"], r["window_asked"], r["arm"], r["timers"], r["hold_s"]])
     for title, members in groups(rows):
         print(f"\n{title}\n{text_table(members)}")
@@ -94,11 +103,15 @@ def _run_cells(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--plan", choices=("quick", "full"), help="instead of single cells")
     parser.add_argument("--json", help="file for a plan's rows")
     parser.add_argument("--markdown", help="file for a plan's tables")
-    parser.add_argument("--workload", default="all", help="names of workloads or scenarios, comma separated; all: the nine")
+    parser.add_argument(
+        "--workload", default="all", help="names of workloads or scenarios, comma separated; all: the nine"
+    )
     parser.add_argument("--window", default=",".join(plans.WINDOWS), help="fixed, sliding, continuous, unknown")
     parser.add_argument("--arm", default="queue", help="naive, buckets, queue, queue-MECHANISM")
     parser.add_argument("--seeds", type=int, default=0, help="how many")

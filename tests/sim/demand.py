@@ -87,7 +87,9 @@ class Scenario:
     changes: tuple[Change, ...] = ()
     policy: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # more compiled fields
     tenant_caps: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)  # units per second
-    ideal_share: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dominant share where filling is no guide
+    ideal_share: Mapping[str, float] = dataclasses.field(
+        default_factory=dict
+    )  # dominant share where filling is no guide
     ideal_weight: Mapping[str, float] = dataclasses.field(default_factory=dict)  # where a change sets it
     watched: str = ""  # flow whose rate is followed second by second
     network: tuple[float, float] = (0.0005, 0.002)  # one way, uniform

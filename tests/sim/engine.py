@@ -1,8 +1,7 @@
-"""The event loop: callers, timers, network, gate and provider. Deterministic for a seed; times in seconds since the start."""
+"""The event loop: callers, timers, network, gate and provider; deterministic for a seed. Seconds since the start."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import heapq
 import random
@@ -11,7 +10,7 @@ from typing import Any
 
 from valkey import START_US
 
-from .demand import TIMERS, Amounts, Flow, Scenario, Timers
+from .demand import TIMERS, Flow, Scenario, Timers
 from .gates import Gate
 from .provider import Provider
 
@@ -26,7 +25,19 @@ class Conditions:
 
 
 class Call:
-    __slots__ = ("source", "id", "attempt", "told", "actual", "counted", "first_ask", "admits", "args", "hold_until", "tries")
+    __slots__ = (
+        "source",
+        "id",
+        "attempt",
+        "told",
+        "actual",
+        "counted",
+        "first_ask",
+        "admits",
+        "args",
+        "hold_until",
+        "tries",
+    )
 
 
 class Source:
@@ -103,10 +114,14 @@ class Engine:
         self.now = end
 
     def drain(self, seconds: float = 10.0) -> float:
-        """After run(): every worker gets the same number of further calls, about `seconds` of the cap in all. Time until
-        the last is answered over the time that the provider's cap (or the workers' own pace) needs for them."""
+        """After run(): every worker gets the same number of further calls, about `seconds` of the cap in all.
+
+        Answers the time until the last is answered over what the provider's cap (or the workers' own pace) needs.
+        """
         closed = [s for s in self.sources if s.flow.workers]
-        mean = [sum(s.flow.workers * s.offered_cost[d] / max(1, s.offered) for s in closed) for d in range(len(self.names))]
+        mean = [
+            sum(s.flow.workers * s.offered_cost[d] / max(1, s.offered) for s in closed) for d in range(len(self.names))
+        ]
         each = max(1, round(seconds / max(m / cap for m, cap in zip(mean, self.scenario.caps.values()))))
         own_pace = 0.0
         for s in closed:
@@ -170,8 +185,14 @@ class Engine:
             return
         timers = flow.timers or self.conditions.timers
         call.told = dict(zip(self.names, told))
-        call.args = {"id": call.id, "tenant": flow.name, "class": flow.cls, "cost": call.told,
-                     "bound": self.scenario.bound, "timer_floor_us": round(timers.floor * 1e6)}
+        call.args = {
+            "id": call.id,
+            "tenant": flow.name,
+            "class": flow.cls,
+            "cost": call.told,
+            "bound": self.scenario.bound,
+            "timer_floor_us": round(timers.floor * 1e6),
+        }
         self._wait(call)
 
     def _wait(self, call: Call) -> None:

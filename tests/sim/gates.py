@@ -15,6 +15,7 @@ from .mechanisms import without
 ENTRIES = ("admit", "release", "configure", "inspect")
 # What server/core/policy.cc fills in: part of the limit that is used, part of a window that may go at once.
 FRACTIONS = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.2), "sliding": (1.0, 0.2)}
+PLACES_MAX = 1000  # of a flow
 FRACTIONS_60_S = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.05), "sliding": (1.0, 0.03)}
 
 
@@ -43,13 +44,13 @@ class Connection:
         if kind == 45:  # '-'
             raise RuntimeError(data[1:end].decode())
         if kind != 36:  # not '$': status or integer
-            self._rest = data[end + 2:]
+            self._rest = data[end + 2 :]
             return data[1:end]
         length, begin = int(data[1:end]), end + 2
         while len(data) < begin + length + 2:
             data += self._socket.recv(65536)
-        self._rest = data[begin + length + 2:]
-        return data[begin:begin + length]
+        self._rest = data[begin + length + 2 :]
+        return data[begin : begin + length]
 
 
 class Scripts:
@@ -72,14 +73,20 @@ class Scripts:
 class FastTarget(Target):
     """The harness's target over a plain connection."""
 
-    def __init__(self, connection: Connection, library: bytes, name: str, compiled: dict[str, Any],
-                 tenants: dict[str, Any]) -> None:
+    def __init__(
+        self, connection: Connection, library: bytes, name: str, compiled: dict[str, Any], tenants: dict[str, Any]
+    ) -> None:
         keys = [f"fg:{{{name}}}:{key}".encode() for key in KEYS]
         packed = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in [b"%d" % len(keys), *keys])
         self._heads = {}
         for entry in ENTRIES:
             function = library + b"_" + entry.encode()
-            self._heads[entry] = b"*%d\r\n$5\r\nFCALL\r\n$%d\r\n%b\r\n%b" % (len(keys) + 4, len(function), function, packed)
+            self._heads[entry] = b"*%d\r\n$5\r\nFCALL\r\n$%d\r\n%b\r\n%b" % (
+                len(keys) + 4,
+                len(function),
+                function,
+                packed,
+            )
         self._connection = connection
         self.now_us = START_US
         self.version = 0
@@ -109,9 +116,19 @@ class Gate:
         rate, burst = (FRACTIONS if s.window_s <= 1 else FRACTIONS_60_S)[model]
         if self._discipline == "buckets":  # as written: a bucket of one window's worth, whatever the provider counts by
             model, rate, burst = "continuous", 1.0, 1.0
-        dims = [dimension(name, cap * s.window_s, s.window_s, model, phase_us=round(s.phase_s * 1e6) if model == "fixed"
-                          else 0, rate_fraction=rate, burst_fraction=burst) for name, cap in self._caps.items()]
-        return policy(dims, dict(CLASSES), discipline=self._discipline, **s.policy)
+        dims = [
+            dimension(
+                name,
+                cap * s.window_s,
+                s.window_s,
+                model,
+                phase_us=round(s.phase_s * 1e6) if model == "fixed" else 0,
+                rate_fraction=rate,
+                burst_fraction=burst,
+            )
+            for name, cap in self._caps.items()
+        ]
+        return policy(dims, dict(CLASSES), discipline=self._discipline, **{"places_max": PLACES_MAX, **s.policy})
 
     def _tenants(self) -> dict[str, Any]:
         s = self._scenario
@@ -121,8 +138,10 @@ class Gate:
             out[name] = {"weight": float(self._weights.get(name, 1.0))}
             caps = s.tenant_caps.get(name)
             if caps:
-                out[name]["caps"] = [{"dimension": d, "limit": c * s.window_s, "window_us": round(s.window_s * 1e6)}
-                                     for d, c in caps.items()]
+                out[name]["caps"] = [
+                    {"dimension": d, "limit": c * s.window_s, "window_us": round(s.window_s * 1e6)}
+                    for d, c in caps.items()
+                ]
         return out
 
     def change(self, caps: Mapping[str, float], weights: Mapping[str, float]) -> None:

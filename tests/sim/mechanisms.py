@@ -16,15 +16,26 @@ MECHANISMS: Mapping[str, list[tuple[str, str]]] = {
     # L2: every class weighs the same.
     "priority": [(_CLASS_WEIGHTS, "      c.weight = 1\n" + _CLASS_WEIGHTS)],
     # L3: shares of the first dimension instead of the dominant one.
-    "drf": [(_DOMINANT, _DOMINANT.replace("p.cap > 0", "d == 1 and p.cap > 0")),
-            (_FINISH, "      if d == 1 then" + _FINISH.rstrip() + " end\n")],
+    "drf": [
+        (_DOMINANT, _DOMINANT.replace("p.cap > 0", "d == 1 and p.cap > 0")),
+        (_FINISH, "      if d == 1 then" + _FINISH.rstrip() + " end\n"),
+    ],
     # Usage that Release carries is ignored, at L1 and at the tags.
-    "reconciliation": [("refunded = calls.recharge(policy, state, r.flow, call, actual, true)",
-                        "refunded = calls.recharge(policy, state, r.flow, call, {}, true)")],
+    "reconciliation": [
+        (
+            "refunded = calls.recharge(policy, state, r.flow, call, actual, true)",
+            "refunded = calls.recharge(policy, state, r.flow, call, {}, true)",
+        )
+    ],
     # What the caller says is debited as it stands.
     "learnt-estimates": [(_SETTLED, _SETTLED.replace("outcome == 'ok'", "false"))],
     # A caller that returns stands at the end of its flow's line again.
-    "kept-places": [("  local joining = not call.queued", "  if call.queued then turns.dequeue(state, f, call) end\n  local joining = not call.queued")],
+    "kept-places": [
+        (
+            "  local joining = not call.queued",
+            "  if call.queued then turns.dequeue(state, f, call) end\n  local joining = not call.queued",
+        )
+    ],
     # Everybody is told when L1 could hold the call, whosever turn it is.
     "forecast": [("  local wait_s = turn_s + caps_s\n", "  local wait_s = caps_s\n")],
     # Heads of other flows do not count in the forecast, only lags of tags.
@@ -36,20 +47,24 @@ MECHANISMS: Mapping[str, list[tuple[str, str]]] = {
     "lateness": [("projected_us - q.flow.late)", "projected_us)")],
     "margin": [("local MARGIN_Z = ", "local MARGIN_Z = 0 * ")],
     # Windows are spent as fast as callers come.
-    "spread": [("  p.lead_s = p.burst_fraction * p.window_s", "  p.lead_s = p.window_s"),
-               ("  if p.burst_fraction >= 1 then return 0 end", "  do return 0 end")],
+    "spread": [
+        ("  p.lead_s = p.burst_fraction * p.window_s", "  p.lead_s = p.window_s"),
+        ("  if p.burst_fraction >= 1 then return 0 end", "  do return 0 end"),
+    ],
     # Places of lost owners are kept.
     "sweep": [("local GRACE_MIN_US, GRACE_MAX_US = ", "local GRACE_MIN_US, GRACE_MAX_US = 1e12, 1e12 --")],
     "overdue": [("local OVERDUE_US = ", "local OVERDUE_US = 1e12 --")],
     # Idle dimensions' tags follow the dominant one at once.
     "dovetail": [("local DOVETAIL_S = ", "local DOVETAIL_S = 0 * ")],
     # A forecast may park a caller for as long as it says.
-    "wait-cap": [("    wait_s = math.min(wait_s, math.max(UNCERTAIN_S, ", "    wait_s = math.min(wait_s, math.max(1e9, ")],
+    "wait-cap": [
+        ("    wait_s = math.min(wait_s, math.max(UNCERTAIN_S, ", "    wait_s = math.min(wait_s, math.max(1e9, ")
+    ],
 }
 
 
 def without(name: str, text: str) -> str:
-    """The library's text with the mechanism off. KeyError: no such mechanism. ValueError: its text is not there once."""
+    """The library's text with the mechanism off. KeyError: unknown. ValueError: its text is not there exactly once."""
     if not name:
         return text
     for old, new in MECHANISMS[name]:

@@ -13,15 +13,42 @@ from .scenarios import find
 
 Row = dict[str, Any]
 # Measures in the order in which rows show them.
-_FIRST = ("share_429", "jain", "cap_used", "ok_per_class", "leak", "calls_per_grant", "p1_p95_s", "drain_ratio", "max_gap_s",
-          "min_r", "max_r", "gap_p999_s", "gap_of_bar", "cap_ideal", "evaluations_per_grant", "rejects", "big_admits",
-          "big_admits_max", "swing", "wall_s")
+_FIRST = (
+    "share_429",
+    "jain",
+    "cap_used",
+    "ok_per_class",
+    "leak",
+    "calls_per_grant",
+    "p1_p95_s",
+    "drain_ratio",
+    "max_gap_s",
+    "min_r",
+    "max_r",
+    "gap_p999_s",
+    "gap_of_bar",
+    "cap_ideal",
+    "evaluations_per_grant",
+    "rejects",
+    "big_admits",
+    "big_admits_max",
+    "swing",
+    "wall_s",
+)
 
 
 def job_of(row: Mapping[str, Any]) -> Job:
     """The cell that a row was made from."""
-    return Job(row["workload"], row["window_asked"], row["arm"], 0, row["timers"], row["hold_s"], row["seconds"],
-               row["drain_ratio"] is not None)
+    return Job(
+        row["workload"],
+        row["window_asked"],
+        row["arm"],
+        0,
+        row["timers"],
+        row["hold_s"],
+        row["seconds"],
+        row["drain_ratio"] is not None,
+    )
 
 
 def make_rows(results: Iterable[tuple[Job, dict[str, Any]]]) -> list[Row]:
@@ -31,13 +58,29 @@ def make_rows(results: Iterable[tuple[Job, dict[str, Any]]]) -> list[Row]:
     means = {cell: mean([runs[seed] for seed in sorted(runs)]) for cell, runs in cells.items()}
     rows = []
     for cell, m in means.items():
-        row: Row = {"workload": cell.scenario, "window": cell.window or find(cell.scenario).window, "arm": cell.arm,
-                    "timers": cell.timers, "hold_s": cell.hold, "seed_count": len(cells[cell])}
+        row: Row = {
+            "workload": cell.scenario,
+            "window": cell.window or find(cell.scenario).window,
+            "arm": cell.arm,
+            "timers": cell.timers,
+            "hold_s": cell.hold,
+            "seed_count": len(cells[cell]),
+        }
         row |= {key: _rounded(m[key]) for key in _FIRST}
         row |= {"window_asked": cell.window, "seconds": cell.seconds}
-        for name, measure, arm in (("drain_against_naive", "drain_ratio", "naive"), ("p1_against_buckets", "p1_p95_s", "buckets")):
-            other = next((o for c, o in means.items() if (c.scenario, c.window, c.arm, c.timers, c.hold, c.drain) ==
-                          (cell.scenario, cell.window, arm, cell.timers, cell.hold, cell.drain)), None)
+        for name, measure, arm in (
+            ("drain_against_naive", "drain_ratio", "naive"),
+            ("p1_against_buckets", "p1_p95_s", "buckets"),
+        ):
+            other = next(
+                (
+                    o
+                    for c, o in means.items()
+                    if (c.scenario, c.window, c.arm, c.timers, c.hold, c.drain)
+                    == (cell.scenario, cell.window, arm, cell.timers, cell.hold, cell.drain)
+                ),
+                None,
+            )
             if other and other[measure] and m[measure]:
                 row[name] = _rounded(m[measure] / other[measure])
         bars = bars_of(cell, find(cell.scenario, cell.window).window)
@@ -55,8 +98,23 @@ def _rounded(value: Any) -> Any:
     return value
 
 
-_COLUMNS = ("workload", "window", "arm", "429 %", "Jain", "r", "cap %", "OK/s", "leak %", "calls", "P1 p95 s", "drain",
-            "gap s", "gap/bar", "bars")
+_COLUMNS = (
+    "workload",
+    "window",
+    "arm",
+    "429 %",
+    "Jain",
+    "r",
+    "cap %",
+    "OK/s",
+    "leak %",
+    "calls",
+    "P1 p95 s",
+    "drain",
+    "gap s",
+    "gap/bar",
+    "bars",
+)
 
 
 def _plain(value: float | None, digits: int, scale: float = 1.0) -> str:
@@ -69,16 +127,31 @@ def _cells(row: Row) -> list[str]:
     cap = _plain(row["cap_used"], 1, 100)
     if row["cap_ideal"] is not None and row["cap_ideal"] < 0.99:
         cap += f" of {100 * row['cap_ideal']:.0f}"
-    return [row["workload"].partition("/")[0], row["window"], row["arm"], _plain(row["share_429"], 2, 100), _plain(row["jain"], 4), r,
-            cap, " / ".join(f"{rate:.1f}" for rate in row["ok_per_class"].values()), _plain(row["leak"], 1, 100),
-            _plain(row["calls_per_grant"], 2), _plain(row["p1_p95_s"], 2), _plain(row["drain_ratio"], 2), _plain(row["max_gap_s"], 1),
-            _plain(row["gap_of_bar"], 2), verdict]
+    return [
+        row["workload"].partition("/")[0],
+        row["window"],
+        row["arm"],
+        _plain(row["share_429"], 2, 100),
+        _plain(row["jain"], 4),
+        r,
+        cap,
+        " / ".join(f"{rate:.1f}" for rate in row["ok_per_class"].values()),
+        _plain(row["leak"], 1, 100),
+        _plain(row["calls_per_grant"], 2),
+        _plain(row["p1_p95_s"], 2),
+        _plain(row["drain_ratio"], 2),
+        _plain(row["max_gap_s"], 1),
+        _plain(row["gap_of_bar"], 2),
+        verdict,
+    ]
 
 
 def text_table(rows: Sequence[Row]) -> str:
     lines = [list(_COLUMNS)] + [_cells(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(_COLUMNS) - 1)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) + "  " + line[-1] for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths)) + "  " + line[-1] for line in lines
+    )
 
 
 def markdown_table(rows: Sequence[Row]) -> str:
@@ -88,6 +161,7 @@ def markdown_table(rows: Sequence[Row]) -> str:
 
 def groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     """Titles with their rows."""
+
     def title(row: Row) -> str:
         if "-" in row["arm"]:
             return "One mechanism off"
@@ -112,5 +186,7 @@ def groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
 def summary(rows: Sequence[Row]) -> str:
     judged = [row for row in rows if row["bars"]]
     held = sum(row["bars"] - len(row["missed"]) for row in judged)
-    return (f"{sum(not row['missed'] for row in judged)} of {len(judged)} cells with bars pass; "
-            f"{held} of {sum(row['bars'] for row in judged)} bars hold.")
+    return (
+        f"{sum(not row['missed'] for row in judged)} of {len(judged)} cells with bars pass; "
+        f"{held} of {sum(row['bars'] for row in judged)} bars hold."
+    )

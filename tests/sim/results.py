@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -37,11 +39,17 @@ def ideal_shares(engine: Engine, seconds: float) -> dict[Source, float]:
     queues = []
     for s in sources:
         cost = dict(zip(engine.names, _mean_cost(s)))
-        queue = Queue(s.flow.name, s.flow.cls, CLASSES[s.flow.cls], scenario.ideal_weight.get(s.flow.name, s.flow.weight),
-                      cost, _demand(engine, s, seconds))
+        queue = Queue(
+            s.flow.name,
+            s.flow.cls,
+            CLASSES[s.flow.cls],
+            scenario.ideal_weight.get(s.flow.name, s.flow.weight),
+            cost,
+            _demand(engine, s, seconds),
+        )
         ceiling = scenario.tenant_caps.get(s.flow.name, {})
         most = min([queue.demand] + [cap / cost[d] for d, cap in ceiling.items() if cost[d] > 0])
-        queues.append(Queue(*(queue.tenant, queue.priority, queue.class_weight, queue.tenant_weight, cost, most)))
+        queues.append(dataclasses.replace(queue, demand=most))
     final = dict(scenario.caps)
     for change in scenario.changes:
         final.update(change.caps)
@@ -141,7 +149,6 @@ def _swing(engine: Engine) -> float | None:
     begin, end = engine.scenario.warm_up, engine.now
     mean = len(watched.grant_times) / (end - begin)
     edges = [begin + 0.1 * i for i in range(int((end - begin - 1) / 0.1) + 1)]
-    import bisect
     times = watched.grant_times
     counts = [bisect.bisect_left(times, e + 1) - bisect.bisect_left(times, e) for e in edges]
     return max(max(counts) / mean - 1, 1 - min(counts) / mean)

@@ -56,7 +56,9 @@ def run(scenario: Scenario, gate: StandIn | None, seed: int = 1, conditions: Con
 
 def one_flow(seconds: float = 10.0, warm_up: float = 0.0, window: str = "continuous", **flow: Any) -> Scenario:
     fields: dict[str, Any] = {"workers": 1, **flow}
-    return Scenario("one", {"requests": 60.0}, (Flow("t", "p1", ONE, **fields),), window=window, seconds=seconds, warm_up=warm_up)
+    return Scenario(
+        "one", {"requests": 60.0}, (Flow("t", "p1", ONE, **fields),), window=window, seconds=seconds, warm_up=warm_up
+    )
 
 
 def test_events_come_in_order_of_time_and_then_of_arrival() -> None:
@@ -106,8 +108,17 @@ def test_ideals_agree_with_linear_programs(name: str) -> None:
     sources = list(ideal)
     peers = {cls: sum(s.flow.cls == cls for s in sources) for cls in CLASSES}
     weights = [CLASSES[s.flow.cls] / peers[s.flow.cls] for s in sources]
-    queues = [Queue(s.flow.name, s.flow.cls, 1.0, 1.0, dict(zip(engine.names, s.flow.draw(random.Random(1), 0)[1])),
-                    s.flow.workers / (0.1 + s.flow.think)) for s in sources]
+    queues = [
+        Queue(
+            s.flow.name,
+            s.flow.cls,
+            1.0,
+            1.0,
+            dict(zip(engine.names, s.flow.draw(random.Random(1), 0)[1])),
+            s.flow.workers / (0.1 + s.flow.think),
+        )
+        for s in sources
+    ]
     rates = lp_rates(queues, scenario.caps, weights)
     expected = [rate * q.dominant(scenario.caps) for rate, q in zip(rates, queues)]
     assert numpy.allclose(list(ideal.values()), expected, rtol=1e-4)
@@ -155,7 +166,9 @@ def test_a_held_call_is_decided_again_by_the_server_when_due() -> None:
         assert asked["id"] == held["id"]
         assert second - first == pytest.approx(0.04, abs=1e-5)
         assert (asked["hold_us"], held["hold_us"]) == (100_000, pytest.approx(60_000, abs=2))
-    assert engine.counts.admits <= engine.counts.grants + 1  # parked in the server: one call of the client
+    assert engine.counts.admits == pytest.approx(
+        engine.counts.grants, abs=1
+    )  # parked in the server: one call of the client
     assert engine.counts.evaluations >= 2 * engine.counts.grants
 
 
@@ -164,11 +177,15 @@ def test_refused_callers_tell_the_gate_and_ask_for_the_next_attempt() -> None:
     scenario = dataclasses.replace(one_flow(3.0, window="fixed", workers=12), caps={"requests": 20.0})
     engine = run(scenario, gate)
     assert engine.counts.refused > 0
-    told = [(i, args) for i, (_, entry, args) in enumerate(gate.asked) if entry == "release" and args["outcome"] == "rate_limited"]
+    told = [
+        (i, args)
+        for i, (_, entry, args) in enumerate(gate.asked)
+        if entry == "release" and args["outcome"] == "rate_limited"
+    ]
     assert told
     for i, args in told:
         assert 0 < args["retry_after_us"] <= 1_000_000
-        again = next((a for _, entry, a in gate.asked[i + 1:] if entry == "admit" and a["id"] == args["id"]), None)
+        again = next((a for _, entry, a in gate.asked[i + 1 :] if entry == "admit" and a["id"] == args["id"]), None)
         assert again is None or again["attempt"] == args["attempt"] + 1
 
 
@@ -181,7 +198,9 @@ def test_lost_callers_never_come_back_and_their_workers_start_anew() -> None:
 
 
 def test_a_changed_cap_also_changes_at_the_provider() -> None:
-    scenario = dataclasses.replace(one_flow(16.0, warm_up=11.0, workers=6), changes=(Change(10.0, caps={"requests": 20.0}),))
+    scenario = dataclasses.replace(
+        one_flow(16.0, warm_up=11.0, workers=6), changes=(Change(10.0, caps={"requests": 20.0}),)
+    )
     changed: list[Any] = []
     gate = StandIn(grant)
     gate.change = lambda caps, weights: changed.append((caps, weights))  # type: ignore[attr-defined]
@@ -191,7 +210,9 @@ def test_a_changed_cap_also_changes_at_the_provider() -> None:
 
 
 def test_draining_gives_every_worker_the_same_calls() -> None:
-    engine = run(dataclasses.replace(find("cross-priority", "continuous", 7.0), caps={"requests": 600.0}), StandIn(grant))
+    engine = run(
+        dataclasses.replace(find("cross-priority", "continuous", 7.0), caps={"requests": 600.0}), StandIn(grant)
+    )
     before = [s.drawn for s in engine.sources]
     ratio = engine.drain(1.0)
     each = [(s.drawn - b) / s.flow.workers for s, b in zip(engine.sources, before)]
@@ -276,8 +297,11 @@ def test_bars_hold_by_value_and_are_told_apart_by_cell() -> None:
 
 
 def test_rows_name_the_cells_that_made_them(workers: list[Worker]) -> None:
-    jobs = [Job("overload", "fixed", seed=1, seconds=8.0, drain=True), Job("overload", "fixed", "naive", 1, seconds=8.0, drain=True),
-            Job("disjoint/fixed", seed=1, seconds=8.0)]
+    jobs = [
+        Job("overload", "fixed", seed=1, seconds=8.0, drain=True),
+        Job("overload", "fixed", "naive", 1, seconds=8.0, drain=True),
+        Job("disjoint/fixed", seed=1, seconds=8.0),
+    ]
     rows = make_rows((job, workers[0].run(job)) for job in jobs)
     assert [job_of(row) for row in rows] == [job.cell() for job in jobs]
     assert rows[0]["drain_against_naive"] == pytest.approx(rows[0]["drain_ratio"] / rows[1]["drain_ratio"], rel=1e-4)

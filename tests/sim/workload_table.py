@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 from workloads import WORKLOADS, Tenant, Workload
@@ -21,15 +22,15 @@ def _draw(tenant: Tenant, names: tuple[str, ...]) -> Draw:
 
 def scenario_of(workload: Workload, window: str, seconds: float = 45.0) -> Scenario:
     names = tuple(workload.caps)
-    flows = tuple(Flow(t.name, t.priority, _draw(t, names), workers=t.concurrency, weight=t.weight, think=t.think)
-                  for t in workload.tenants)
+    flows = tuple(
+        Flow(t.name, t.priority, _draw(t, names), workers=t.concurrency, weight=t.weight, think=t.think)
+        for t in workload.tenants
+    )
     return Scenario(workload.name, workload.caps, flows, window=window, bound=workload.upper_bound, seconds=seconds)
 
 
 def workload_scenario(name: str, window: str, seconds: float = 45.0) -> Scenario:
     """`unknown` is a fixed window whose phase the policy does not know."""
-    from dataclasses import replace
-
     if window == "unknown":
-        return replace(scenario_of(WORKLOADS[name], "fixed", seconds), told="sliding")
+        return dataclasses.replace(scenario_of(WORKLOADS[name], "fixed", seconds), told="sliding")
     return scenario_of(WORKLOADS[name], window, seconds)

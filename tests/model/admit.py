@@ -1,0 +1,479 @@
+"""Admit: may this call go now? Grant, defer with the time of its own turn, or reject what waiting cannot help."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import TYPE_CHECKING, Any
+
+import constants as k
+import leases
+from buckets import Buckets
+from ceilings import Ceiling
+from state import Call, Flow, Vector, at
+from turns import expected_share
+
+if TYPE_CHECKING:
+    from gate import Gate
+
+Answer = dict[str, Any]
+Limit = tuple[float, list[str]]  # seconds, [layer, dimension]
+
+
+def up_to_ms(us: float) -> int:
+    return math.ceil(us / 1000 - 1e-6) * 1000
+
+
+class Question:
+    """One Admit on its way through the gate. `saw_*`: how far it came (for questions that only check)."""
+
+    def __init__(self, gate: Gate, args: dict[str, Any]) -> None:
+        self.gate, self.args, self.policy = gate, args, gate.policy
+        self.check, self.force = bool(args.get("check")), bool(args.get("force"))
+        self.attempt = args.get("attempt", 1)
+        self.left_no_trace = False
+        self.saw_time = self.saw_places = self.saw_shares = False
+        self.former: Call | None = None  # the lease of an earlier attempt
+        self.head: Answer = {"version": gate.policy.version}
+
+    # --- answers ----------------------------------------------------------------------------------------------------------
+
+    def invalid(self, field: str) -> Answer:
+        return {"outcome": "invalid", "field": field, "version": self.policy.version}
+
+    def reject(self, reason: str, **more: Any) -> Answer:
+        return {"outcome": "reject", "reason": reason, **more, **self.head}
+
+    def granted(self, call: Call) -> Answer:
+        return {"outcome": "grant", "debited": self.amounts(call.debit), "lease_us": self.policy.lease_us,
+                "admits": call.admits, "waited_us": self.state.now_us - call.first_us,
+                "first_us": call.projected_us or 0, **self.head}
+
+    def amounts(self, values: Vector) -> dict[str, float]:
+        return {p.name: at(values, d) for d, p in enumerate(self.policy.dims) if at(values, d) != 0}
+
+    # --- the walk ---------------------------------------------------------------------------------------------------------
+
+    def decide(self) -> Answer:
+        args, policy = self.args, self.policy
+        name = args.get("class", policy.default_class)
+        self.cls = policy.class_index(name)
+        if self.cls is None:
+            return self.invalid("priority")
+        unknown = [n for n in args.get("cost", {}) if policy.dim_index(n) is None]
+        if unknown:
+            return self.invalid(f'cost["{unknown[0]}"]')
+        self.raw: Vector = [float(args.get("cost", {}).get(p.name, p.name == "requests")) if not p.retired else 0.0
+                            for p in policy.dims]
+        self.gate.pass_time(args["clock_us"])
+        self.saw_time = True
+        self.state, self.turns = self.gate.state, self.gate.turns
+        self.head["class"] = name
+        expired = leases.reap(self.state, policy)
+        if expired:
+            self.head["expired"] = expired
+
+        self.f = self.gate.flow(self.cls, args["tenant"])
+        weight = policy.tenant_weight(args["tenant"])
+        self.reweighed = weight != self.f.weight
+        self.turns.reweigh(self.f, weight)
+        call, answer = self.known()
+        if answer is None and policy.listed_only and args["tenant"] not in policy.tenants:
+            answer = self.reject("tenant_not_listed")
+        if answer is None and not self.force:
+            answer = self.impossible(call)
+        if self.reweighed and (answer is not None or self.check):
+            self.gate.notes.add("weight_change_lost")
+        if answer is None:
+            answer = self.good(call)
+        if self.former is not None and self.state.calls.get(self.args["id"]) is self.former and not self.check:
+            self.gate.notes.add("former_lease_kept")
+        return answer
+
+    def known(self) -> tuple[Call | None, Answer | None]:
+        """What the id is already: the call that waits on under it, or the answer that it gets."""
+        call = self.state.calls.get(self.args["id"])
+        if call is None:
+            return None, None
+        if self.attempt < call.attempt:
+            return None, self.reject("superseded")
+        repeated = self.attempt == call.attempt
+        if call.state in ("settled", "expired"):
+            return None, self.reject("already_settled") if repeated else None
+        differs = self.differs(call)
+        if differs and repeated:
+            return None, self.invalid(differs)
+        if call.state == "lease":
+            if repeated:
+                left_us = max(0, call.ends_us - self.state.now_us)
+                return None, {"outcome": "grant", "debited": self.amounts(call.charged), "repeated": True,
+                              "lease_us": left_us, "admits": call.admits, "waited_us": 0, **self.head}
+            leases.forget_later(self.policy, self.state, call, "settled")  # its send is unknown: its charge stays
+            self.former = call
+            return None, None
+        if differs:
+            self.give_up(call)
+            return None, None
+        self.before = copy.copy(call)
+        call.attempt = self.attempt
+        return call, None
+
+    def differs(self, call: Call) -> str | None:
+        if call.tenant != self.args["tenant"]:
+            return "tenant"
+        if call.cls != self.cls:
+            return "priority"
+        if call.bound != bool(self.args.get("bound")):
+            return "cost_kind"
+        return "cost" if any(at(call.raw, d) != x for d, x in enumerate(self.raw)) else None
+
+    def give_up(self, call: Call) -> None:
+        """The call waits no more, and its place is free."""
+        if call.blocked is not None and call.tenant != self.args["tenant"]:
+            self.gate.notes.add("book_of_another_tenant")
+        leases.unblock(call)
+        if call.queued:
+            self.turns.dequeue(self.state.flows[call.cls, call.tenant], call)
+        del self.state.calls[call.id]
+
+    def impossible(self, call: Call | None) -> Answer | None:
+        """What can never be granted, whoever waits."""
+        answer = None
+        for d, p in enumerate(self.policy.dims):
+            if answer is None and self.raw[d] > 0:
+                most = p.limit if p.model == "continuous" else p.depth
+                if p.limit <= 0:
+                    answer = self.reject("target_disabled", dimension=p.name)
+                elif self.raw[d] > most * (1 + 1e-12):
+                    answer = self.reject("cost_exceeds_cap", dimension=p.name)
+        for cap in self.policy.tenant_caps(self.args["tenant"]):
+            d = self.policy.dim_index(cap.dimension)
+            if answer is None and d is not None and self.raw[d] > max(0.0, cap.limit):
+                answer = self.reject("target_disabled" if cap.limit <= 0 else "cost_exceeds_cap", dimension=cap.dimension)
+        if answer is not None and call is not None:
+            self.give_up(call)
+        return answer
+
+    def estimate(self, call: Call) -> None:
+        """The estimate corrected by the flow's learnt ratio (the target's until the flow has one). A bound is debited as it
+        stands, but tagged and forecast with the expectation."""
+        ratios = [self.f.actual[d] / self.f.asked[d] if d in self.f.actual else s.actual / s.asked
+                  for d, s in enumerate(self.state.dims)]
+        call.expected = [min(p.limit, raw * min(k.RATIO_MAX, max(k.RATIO_MIN, ratio)))
+                         for raw, ratio, p in zip(call.raw, ratios, self.policy.dims)]
+        call.debit = call.raw if call.bound else call.expected
+        call.sigma = expected_share(self.policy, call.expected)
+
+    def good(self, call: Call | None) -> Answer:
+        """From here on the request is good."""
+        state, f, now_us = self.state, self.f, self.state.now_us
+        if call is not None and self.policy.discipline == "buckets":  # no places there: one of the other discipline ends
+            self.gate.notes.add("place_kept_by_buckets")
+            self.give_up(call)
+            call = None
+        self.fresh = call is None
+        self.f_before = copy.deepcopy(f)
+        self.f_is_new = (f.cls, f.tenant) not in state.flows
+        state.flows[f.cls, f.tenant] = f
+        if call is None:
+            call = Call(self.args["id"], f.tenant, f.cls, self.raw, bool(self.args.get("bound")), self.attempt, now_us)
+            self.estimate(call)
+            if not self.check:
+                mean = call.sigma if state.mean_sigma is None else state.mean_sigma
+                state.mean_sigma = mean + k.MEAN_SIGMA_GAIN * (call.sigma - mean)
+            for d, p in enumerate(self.policy.dims):
+                u = call.expected[d] / p.cap / call.sigma if p.cap > 0 else 0.0
+                f.profile[d] = f.profile[d] + k.PROFILE_GAIN * (u - f.profile[d]) if d in f.profile else u
+        else:
+            self.learn_lateness(call)
+            if call.overdue:  # it came back: it stands before its siblings again
+                call.overdue = False
+                f.left -= call.sigma
+        if not self.check:
+            state.admits += 1
+            call.admits += 1
+        answer = self.decide_by_buckets(call) if self.policy.discipline == "buckets" else self.decide_by_queue(call)
+        if (f.cls, f.tenant) in state.flows and not self.left_no_trace:
+            self.turns.retire(self.cls, f)
+        return answer
+
+    def learn_lateness(self, call: Call) -> None:
+        """A caller that was not early shows how late its timer is."""
+        if call.told_us is None or call.parked or self.state.now_us < call.told_us:
+            return
+        late_us = min(k.LATE_MAX_US, self.state.now_us - call.told_us)
+        self.f.late_us += k.LATE_GAIN * (late_us - self.f.late_us)
+        self.f.deviation_us += k.LATE_GAIN * (abs(late_us - self.f.late_us) - self.f.deviation_us)
+
+    def open_lease(self, call: Call) -> None:
+        call.granted_us = self.f.used_us = self.state.now_us
+        call.state, call.ends_us = "lease", self.state.now_us + self.policy.lease_us
+        call.lost, call.told_us = False, None
+        self.state.calls[call.id] = call
+
+    def debit(self, call: Call, start: float, dovetail: float) -> None:
+        """Debits L1 and moves the flow's tags on, dimension by dimension; an idle dimension lags by `dovetail` at most."""
+        self.state.serial += 1
+        call.serial = self.state.serial
+        call.charged, call.marks, call.variance = list(call.debit), [], []
+        for d, (p, s) in enumerate(zip(self.policy.dims, self.state.dims)):
+            x = call.debit[d]
+            touched = x > 0 and p.limit > 0
+            call.marks.append(s.window.debit(x, self.state.serial) if touched else 0)
+            call.variance.append(self.f.variance.get(d, 0.0) if touched else 0.0)
+            if touched:
+                s.debited += x
+                self.f.finish[d] = max(self.f.finish.get(d, 0.0), start - dovetail) + x / p.cap / self.f.weight
+
+    def is_past(self) -> bool:
+        """Is the work useless already?"""
+        past = self.args.get("deadline_us") is not None and self.args["deadline_us"] <= 0 and not self.force
+        if past:
+            self.gate.notes.add("past_deadline_granted")
+        return past
+
+    def count(self, call: Call) -> None:
+        f, c = self.f, self.state.classes[self.cls]
+        f.grants, c.grants, self.state.grants = f.grants + 1, c.grants + 1, self.state.grants + 1
+        f.service, c.service = f.service + call.sigma, c.service + call.sigma
+
+    # --- discipline buckets ---------------------------------------------------------------------------------------------
+
+    def decide_by_buckets(self, call: Call) -> Answer:
+        buckets, args = Buckets(self.policy, self.state), self.args
+        if not self.check:
+            buckets.ask(self.f)
+        buckets.refill()
+        self.saw_shares = True
+        wait_s, layer, dimension = buckets.wait(self.f, call)
+        ceilings = self.ceilings(call)
+        for c, need in ceilings:
+            t = c.wait_s(need, c.left)
+            if t > 0 and (not layer or t < wait_s):
+                wait_s, layer, dimension = t, c.layer, c.dimension
+        delay_us = up_to_ms(max(k.DEFER_MIN_US, min(wait_s * 1e6, self.policy.max_defer_us)))
+        if not layer and self.is_past():
+            return self.reject("deadline_unreachable", earliest_us=delay_us)
+        if not layer or self.force:
+            self.turns.wake(self.f)
+            buckets.debit(self.f, call)
+            call.by_buckets = True
+            self.debit(call, self.f.tag, 0.0)
+            for c, need in ceilings:
+                c.debit(need, call.serial)
+            self.count(call)
+            self.open_lease(call)
+            return self.granted(call)
+        if args.get("deadline_us") is not None and delay_us > args["deadline_us"]:
+            return self.reject("deadline_unreachable", earliest_us=delay_us, dimension=dimension)
+        delay_us = max(delay_us, up_to_ms(args.get("timer_floor_us", 0)))
+        answer = {"outcome": "defer", "delay_us": delay_us, "projected_us": delay_us, "limits": [[layer, dimension]],
+                  "place": 0, **self.head}
+        return answer | ({"hold": True} if args.get("hold_us", 0) >= delay_us else {})
+
+    # --- discipline queue -----------------------------------------------------------------------------------------------
+
+    def ceilings(self, call: Call) -> list[tuple[Ceiling, float]]:
+        """The ceilings that apply, with the call's need of each."""
+        state, found = self.state, []
+        book = state.books.setdefault(call.tenant, {})
+        for cap in self.policy.tenant_caps(call.tenant):
+            d = self.policy.dim_index(cap.dimension)
+            if d is not None and at(call.debit, d) > 0:
+                c = book.setdefault(cap.dimension, Ceiling("tenant", cap.dimension, cap.limit, state.now_us))
+                c.refill(state.now_us, cap.limit / (cap.window_us / 1e6), cap.limit)
+                found.append((c, call.debit[d]))
+        share = self.policy.classes[call.cls].max_share
+        if share is not None and share < 1:
+            depth, cls = share * self.policy.dims[0].window_s, state.classes[call.cls]
+            cls.ceiling = cls.ceiling or Ceiling("class", "", depth, state.now_us)
+            cls.ceiling.refill(state.now_us, share, depth)
+            found.append((cls.ceiling, call.sigma))
+        return found
+
+    def ceiling_wait(self, call: Call, ceilings: list[tuple[Ceiling, float]]) -> Limit:
+        """Seconds until every ceiling lets the call go, and the one that takes longest."""
+        since = {id(c): before for c, before, _ in call.blocked or []}
+        worst: Limit = (0.0, [])
+        for c, need in ceilings:
+            t = c.wait_s(need, since.get(id(c), c.enqueued))
+            if t > worst[0]:
+                worst = (t, [c.layer, c.dimension])
+        return worst
+
+    @staticmethod
+    def block(call: Call, ceilings: list[tuple[Ceiling, float]]) -> None:
+        if call.blocked is None:
+            call.blocked = [(c, c.enqueued, need) for c, need in ceilings]
+            for c, need in ceilings:
+                c.enqueued += need
+
+    def sweep(self, gate: Gate) -> list[tuple[Call, Flow]]:
+        """The due places; a look at them gives back what was lost."""
+        horizon_s = max([0.0] + [p.horizon_s for p in gate.policy.dims if p.limit > 0])
+        places, touched, blocked = gate.turns.due_places(self.args["id"], horizon_s * 1e6, self.check)
+        self.swept_own = any(f is self.f for f in touched)
+        if any(c.tenant == self.args["tenant"] for c in blocked):
+            gate.notes.add("blocked_not_swept")
+        return places
+
+    def needs(self, call: Call, kept: Vector) -> tuple[Vector, Vector]:
+        """Headroom that L1 must show: the cost with a margin for noisy estimates in flight; and with the reserve."""
+        bare, full = [], []
+        for d, p in enumerate(self.policy.dims):
+            own = 0.0 if call.bound else self.f.variance.get(d, 0.0)
+            noise = self.state.open_variance(d) + own if own > 0 else 0.0
+            bare.append(min(at(call.debit, d) + k.MARGIN_Z * math.sqrt(noise), p.depth))
+            full.append(max(bare[d], min(bare[d] + kept[d], p.depth)))
+        return bare, full
+
+    def caps_wait(self, call: Call, need: Vector) -> tuple[float, str | None]:
+        worst, short = max(0, self.state.pause_us - self.state.now_us) / 1e6, None
+        for d, (p, s) in enumerate(zip(self.policy.dims, self.state.dims)):
+            if at(call.debit, d) > 0 and p.limit > 0:
+                t = s.window.wait_s(need[d])
+                if t > worst:
+                    worst, short = t, p.name
+        return worst, short
+
+    def caps_hold(self, call: Call, need: Vector, out_of_turn: bool) -> bool:
+        if self.state.pause_us > self.state.now_us:
+            return False
+        for d, (p, s) in enumerate(zip(self.policy.dims, self.state.dims)):
+            if at(call.debit, d) > 0 and p.limit > 0:
+                available = s.window.available(call.debit[d], out_of_turn)
+                if abs(available - need[d]) < 1e-4 * max(1.0, need[d]) and self.state.open_variance(d) > 0:
+                    self.gate.close = True
+                self.gate.near(available, need[d])
+                if available < need[d] - k.CAP_TOLERANCE * max(1.0, need[d]):
+                    return False
+        return True
+
+    def decide_by_queue(self, call: Call) -> Answer:
+        state, f, turns, policy = self.state, self.f, self.turns, self.policy
+        ceilings = self.ceilings(call)
+        blocked_s, ceiling = self.ceiling_wait(call, ceilings)
+        eligible = blocked_s <= 0 or self.force
+        turns.wake(f)
+        joining = not call.queued  # fresh, lost to a sweep, or blocked before
+        if joining:
+            call.before = f.enqueued if self.fresh or call.blocked is not None else f.left
+        rate = turns.service_rate()
+        self.saw_places = True
+        places = self.sweep(self.gate)
+        turn_s = turns.wait_s(f, call.before, rate)
+        debit = [at(call.debit, d) for d in range(len(policy.dims))]
+        kept = turns.reserve(f, turns.turn_key(f, call.before), places, debit)
+        threshold_s = max(k.OUT_OF_TURN_MIN_S, 2 * (state.mean_sigma or 0.0))
+        others = len(state.queued()) > len(state.queued(flow=f))
+        self.gate.near(turn_s, threshold_s)
+        out_of_turn = others and turn_s > threshold_s
+        if out_of_turn:  # only from what would soon spill
+            kept = [max(x, k.BANK * p.hold * p.depth) for x, p in zip(kept, policy.dims)]
+        bare, full = self.needs(call, kept)
+        if self.force or (eligible and self.caps_hold(call, full, out_of_turn)):
+            if self.is_past():
+                return self.too_late(call, k.DEFER_MIN_US, None)
+            return self.grant(call, ceilings, joining)
+        return self.defer(call, ceilings, ceiling, blocked_s, eligible, joining, turn_s, bare, full)
+
+    def grant(self, call: Call, ceilings: list[tuple[Ceiling, float]], joining: bool) -> Answer:
+        """Debits every layer at once."""
+        f = self.f
+        leases.unblock(call)
+        if joining:
+            f.enqueued += call.sigma
+            f.left += call.sigma
+            if not self.state.queued(flow=f):
+                f.left = f.enqueued
+        call.debit = [at(call.debit, d) for d in range(len(self.policy.dims))]
+        self.turns.serve(f, call, lambda start, dovetail: self.debit(call, start, dovetail))
+        for c, need in ceilings:
+            c.debit(need, call.serial)
+        self.count(call)
+        self.open_lease(call)
+        return self.granted(call)
+
+    def defer(self, call: Call, ceilings: list[tuple[Ceiling, float]], ceiling: list[str], blocked_s: float, eligible: bool,
+              joining: bool, turn_s: float, bare: Vector, full: Vector) -> Answer:
+        """The time of its own turn: work before it, then L1; a wrong forecast parks nobody for long."""
+        args, f, state, policy = self.args, self.f, self.state, self.policy
+        caps_s, short = self.caps_wait(call, bare)
+        wait_s = turn_s + caps_s
+        if eligible:
+            wait_s = max(wait_s, min(k.RESERVE_WAIT_MAX_S, self.caps_wait(call, full)[0]))
+            backlog = max([0.0] + [(state.waiting_cost(d) + at(call.debit, d)) / p.rate
+                                   for d, p in enumerate(policy.dims) if p.limit > 0])
+            wait_s = min(wait_s, max(1.0, 2 * backlog, caps_s))
+        else:
+            wait_s = max(wait_s, blocked_s)
+        projected_us = max(k.DEFER_MIN_US, math.ceil(wait_s * 1e6 - 1e-3))
+        deadline_us = args.get("deadline_us")
+        if deadline_us is not None:
+            self.gate.close |= abs(projected_us - deadline_us) < 1000
+            if deadline_us <= 0 or projected_us > deadline_us:
+                return self.too_late(call, projected_us, short)
+        hold = args.get("hold_us", 0) >= projected_us
+        delay = projected_us if hold else max(args.get("timer_floor_us", 0), projected_us - f.late_us)
+        delay_us = min(policy.max_defer_us, max(k.DEFER_MIN_US, up_to_ms(delay)))
+
+        limits = [] if eligible else [ceiling]
+        self.gate.near(turn_s, 0.0)
+        if turn_s > 0 or short is None:
+            own = max(0.0, call.before - f.left) > 0 or any(h.tag < f.tag for h in self.turns.heads(self.cls))
+            limits.append(["tenant" if own else "class", ""])
+        if short is not None:
+            limits.append(["target", short])
+        place = self.keep_place(call, ceilings, eligible, joining, delay_us, projected_us, hold)
+        return {"outcome": "defer", "delay_us": delay_us, "projected_us": projected_us, "limits": limits, "place": place,
+                **self.head} | ({"hold": True} if hold else {})
+
+    def too_late(self, call: Call, projected_us: int, short: str | None) -> Answer:
+        """Rejected at once: whoever waited gives the place back, whoever came has left no trace."""
+        state, f = self.state, self.f
+        if call.queued:
+            self.turns.dequeue(f, call)
+            del state.calls[call.id]
+        elif call.blocked is not None:
+            leases.unblock(call)
+            del state.calls[call.id]
+        elif not self.fresh:
+            del state.calls[call.id]
+        if self.fresh and self.swept_own:
+            self.gate.notes.add("own_sweep_lost")
+        if self.fresh and self.reweighed:
+            self.gate.notes.add("weight_change_lost")
+        if self.fresh:
+            f.profile, f.finish = self.f_before.profile, self.f_before.finish
+            self.left_no_trace = True
+            if self.f_is_new:
+                del state.flows[f.cls, f.tenant]
+        more = {"dimension": short} if short is not None else {}
+        return self.reject("deadline_unreachable", earliest_us=projected_us, **more)
+
+    def keep_place(self, call: Call, ceilings: list[tuple[Ceiling, float]], eligible: bool, joining: bool, delay_us: int,
+                   projected_us: int, hold: bool) -> int:
+        """Puts the call in line, or at its ceilings. Answers how many of the flow are ahead, plus 1; 0: no place."""
+        f, state = self.f, self.state
+        if self.check:
+            return 0
+        if not call.queued and len(state.queued(flow=f)) >= self.policy.places_max:
+            if not self.fresh:
+                state.calls[call.id] = self.before
+            return 0
+        state.calls[call.id] = call
+        if eligible:
+            leases.unblock(call)
+            if joining:
+                self.turns.enqueue(f, call)
+        else:
+            if call.queued:
+                self.turns.dequeue(f, call)
+            self.block(call, ceilings)
+            if f.standing is None:
+                f.stand("idle", state.now_us)
+        call.told_us = state.now_us + delay_us
+        call.due_us = max(state.now_us + min(projected_us, self.policy.max_defer_us), call.told_us)
+        call.parked, call.lost = hold, False
+        call.projected_us = call.projected_us or projected_us
+        return max(1, math.floor(max(0.0, call.before - f.left) / call.sigma + 1.5))

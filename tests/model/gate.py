@@ -1,0 +1,226 @@
+"""The gate's decision: Admit, Release, Configure and Inspect of one target, with the scripts' arguments and answers
+(server/lua/README.md). Read DESIGN.md section 3 beside it; each part below names what it does, not how it is stored."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import admit
+import constants as k
+import leases
+from buckets import Buckets
+from policy import Policy
+from state import Call, Flow, State, at
+from turns import Turns
+from windows import SlidingLog
+
+Answer = dict[str, Any]
+
+
+class Gate:
+    """One target. `notes` collects the names of known defects of the scripts whose ground a history has touched, `close`
+    the comparisons that rounding could turn: a comparison with the scripts must not go on behind either."""
+
+    def __init__(self) -> None:
+        self.policy: Policy | None = None
+        self.state: State | None = None
+        self.notes: set[str] = set()
+        self.close = False
+
+    # --- shared -------------------------------------------------------------------------------------------------------
+
+    def near(self, a: float, b: float) -> None:
+        if abs(a - b) <= 1e-11 * max(1.0, abs(a), abs(b)):
+            self.close = True
+
+    @property
+    def turns(self) -> Turns:
+        return Turns(self.policy, self.state, self.near)
+
+    def pass_time(self, clock_us: int) -> None:
+        """Time alone moves the clock and what refills; state is created at the first decision."""
+        if self.state is None:
+            self.state = State(self.policy, clock_us, self.notes.add)
+        self.state.read_clock(clock_us)
+        self.state.fit(self.policy)
+        for p, s in zip(self.policy.dims, self.state.dims):
+            if p.limit > 0:
+                s.window.advance(self.state.clock)
+
+    def flow(self, cls: int, tenant: str) -> Flow:
+        return self.state.flows.get((cls, tenant)) or Flow(cls, tenant, self.policy.tenant_weight(tenant))
+
+    def named(self, values: dict[int, float]) -> dict[str, float]:
+        return {p.name: values[d] for d, p in enumerate(self.policy.dims) if d in values}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Gate:
+        other = Gate()
+        memo[id(self)] = other
+        other.policy, other.notes, other.close = self.policy, set(self.notes), self.close
+        other.state = copy.deepcopy(self.state, memo | {id(self.policy): self.policy})
+        return other
+
+    # --- the four questions ---------------------------------------------------------------------------------------------
+
+    def configure(self, expected_version: int, compiled: dict[str, Any] | None = None,
+                  tenants: dict[str, Any] | None = None, delete: bool = False, **_: Any) -> Answer:
+        version = self.policy.version if self.policy else 0
+        if expected_version != version:
+            return {"result": "conflict", "version": version}
+        if delete:
+            self.policy = self.state = None
+            return {"result": "ok", "version": 0}
+        self.policy = Policy(compiled, tenants or {}, self.policy)
+        return {"result": "ok", "version": self.policy.version}
+
+    def admit(self, **args: Any) -> Answer:
+        if self.policy is None:
+            return {"outcome": "no_target"}
+        if not args.get("check"):
+            return admit.Question(self, args).decide()
+        # A check-only question works on a copy. What time alone does would have been done by any other question, too.
+        question = admit.Question(copy.deepcopy(self), args)
+        answer = question.decide()
+        self.close |= question.gate.close
+        self.notes |= question.gate.notes
+        if question.saw_time:
+            self.pass_time(args["clock_us"])
+            leases.reap(self.state, self.policy)
+            if question.saw_places:
+                self.turns.service_rate()
+            if question.saw_shares:
+                Buckets(self.policy, self.state).refill()
+        return answer
+
+    def release(self, id: str, clock_us: int, attempt: int = 1, action: str = "settle", outcome: str = "unknown",
+                usage: dict[str, float] | None = None, retry_after_us: int = 0, lease_us: int | None = None) -> Answer:
+        if self.policy is None:
+            return {"result": "no_target"}
+        policy, version = self.policy, self.policy.version
+        unknown = [name for name in usage or {} if policy.dim_index(name) is None]
+        if unknown:
+            return {"result": "invalid", "field": f'usage["{unknown[0]}"]', "version": version}
+        call = self.state.calls.get(id) if self.state else None
+        if call is None:
+            return {"result": "unknown", "version": version}
+
+        def answer(result: str, **more: Any) -> Answer:
+            return {"result": result, "version": version, "tenant": call.tenant,
+                    "class": policy.classes[call.cls].name, **more}
+
+        if attempt > call.attempt:
+            return answer("unknown")
+        if attempt < call.attempt or call.state == "settled":
+            return answer("already_settled")
+        if call.state == "expired":
+            return answer("expired")
+        if call.state == "waiting" and action != "withdraw":
+            return answer("unknown")
+
+        self.pass_time(clock_us)
+        state = self.state
+        if call.state == "waiting":
+            self.withdraw(call)
+            return answer("withdrawn")
+        f = self.flow(call.cls, call.tenant)
+        state.flows[call.cls, call.tenant] = f
+        amounts = {policy.dim_index(name): x for name, x in (usage or {}).items()}
+        if action == "extend":
+            return answer("extended", **self.extend(f, call, amounts, lease_us or policy.lease_us))
+        settled = self.settle(f, call, "not_sent" if action == "withdraw" else outcome, amounts, retry_after_us)
+        return answer("withdrawn" if action == "withdraw" else "settled", **settled)
+
+    def inspect(self, clock_us: int, **_: Any) -> Answer:
+        if self.policy is None:
+            return {"result": "no_target"}
+        now = self.state is not None and (self.state.clock.wall_us, self.state.version) == (clock_us, self.policy.version)
+        return (self if now else copy.deepcopy(self)).describe(clock_us)  # only then does a look at it change nothing
+
+    # --- Release ----------------------------------------------------------------------------------------------------------
+
+    def withdraw(self, call: Call) -> None:
+        leases.unblock(call)
+        if call.queued:
+            self.turns.dequeue(self.state.flows[call.cls, call.tenant], call)
+            self.turns.follow_class(call.cls)
+        del self.state.calls[call.id]
+
+    def extend(self, f: Flow, call: Call, used: dict[int, float], lease_us: int) -> Answer:
+        """The lease lives on; usage so far raises the charge, at every layer, and what is known is no longer noise."""
+        more = {d: x for d, x in used.items() if x > at(call.charged, d)}
+        before = list(call.charged)
+        refunded = leases.settle(self.policy, self.state, f, call, more, at_caps=True)
+        if leases.settle_ceilings(self.policy, self.state, call, before, more):
+            self.notes.add("extend_skips_tenant_cap")
+        for d, x in more.items():
+            call.charged[d] = x
+        call.variance = [0.0] * len(call.variance)
+        call.ends_us = self.state.now_us + lease_us
+        return {"refunded": refunded, "lease_us": lease_us}
+
+    def settle(self, f: Flow, call: Call, outcome: str, actual: dict[int, float], retry_after_us: int) -> Answer:
+        policy, state = self.policy, self.state
+        dims = range(len(policy.dims))
+        if outcome == "not_sent":
+            actual = {d: actual.get(d, 0.0) for d in dims}
+        missing = False
+        for d in dims:
+            if at(call.charged, d) > 0 and d not in actual:
+                if policy.dims[d].name == "requests":  # one call is one request, whatever it used besides
+                    actual[d] = call.charged[d]
+                else:
+                    missing = True
+        if outcome == "rate_limited":
+            # the provider counted it and is full: caps keep the charge, the turn is given back, the target pauses
+            refunded = leases.settle(policy, state, f, call, dict.fromkeys(dims, 0.0), at_caps=False)
+            self.pause(call, retry_after_us)
+        else:
+            refunded = leases.settle(policy, state, f, call, actual, at_caps=True)
+            if outcome == "ok":
+                leases.learn(state, f, call, actual)
+        leases.settle_ceilings(policy, state, call, call.charged, actual)
+        leases.forget_later(policy, state, call, "settled")
+        charged = {d: actual.get(d, at(call.charged, d)) for d in dims if d in actual or d < len(call.charged)}
+        answer = {"refunded": refunded, "charged": self.named(charged), "estimated": self.named(dict(enumerate(call.raw)))}
+        return answer | ({"usage_missing": True} if missing else {})
+
+    def pause(self, call: Call, retry_after_us: int) -> None:
+        """No grant before the provider's time. The pause's own refill is no budget: at its end one such call fits, and
+        then the next by the rate."""
+        retry_us = min(retry_after_us, k.RETRY_MAX_US)
+        if retry_us <= 0:
+            return
+        self.state.pause_us = max(self.state.pause_us, self.state.now_us + retry_us)
+        for d, (p, s) in enumerate(zip(self.policy.dims, self.state.dims)):
+            if p.limit > 0 and p.model == "continuous" and at(call.charged, d) > 0:
+                s.window.level = min(s.window.level, min(call.charged[d], p.depth) - p.rate * retry_us / 1e6)
+
+    # --- Inspect ----------------------------------------------------------------------------------------------------------
+
+    def describe(self, clock_us: int) -> Answer:
+        sums = {d: s.window.sum for d, s in enumerate(self.state.dims if self.state else [])
+                if isinstance(s.window, SlidingLog)}
+        self.pass_time(clock_us)
+        policy, state, turns = self.policy, self.state, self.turns
+        dims = []
+        for d, (p, s) in enumerate(zip(policy.dims, state.dims)):
+            if p.retired:
+                continue
+            left = 0.0
+            if p.limit > 0:  # a log is shown as of the last decision
+                left = p.depth - sums.get(d, 0.0) if p.model == "sliding" else s.window.available()
+            dims.append({"name": p.name, "rate_per_second": p.rate, "capacity": p.depth, "available": left,
+                         "waiting": state.waiting_cost(d), "debited_total": s.debited, "refunded_total": s.refunded})
+        classes = [{"name": p.name, "weight": p.weight, "start_tag": turns.class_finish(i), "virtual_time": c.virtual,
+                    "waiters": len(state.queued(i)), "flows_active": sum(1 for f in state.flows_of(i) if f.counted),
+                    "grants_total": c.grants, "service_seconds": c.service}
+                   for i, (p, c) in enumerate(zip(policy.classes, state.classes)) if not p.retired]
+        flows = [{"tenant": f.tenant, "class": policy.classes[f.cls].name, "weight": f.weight, "start_tag": f.tag,
+                  "waiters": len(state.queued(flow=f)), "grants_total": f.grants, "service_seconds": f.service,
+                  "lateness_us": f.late_us, "ratio": self.named({d: f.actual[d] / f.asked[d] for d in f.actual})}
+                 for f in state.flows.values() if f.standing is not None]
+        return {"result": "ok", "version": policy.version, "dims": dims, "classes": classes, "flows": flows,
+                "virtual_time": state.virtual, "waiters": len(state.queued()), "leases_open": len(state.leases()),
+                "leases_expired_total": state.expired, "grants_total": state.grants, "admits_total": state.admits,
+                "paused_us": max(0, state.pause_us - state.now_us)}

@@ -150,7 +150,10 @@ class Core:
         budget_s = seconds(self.options.rpc_timeout) + max(seconds(question.max_hold), 0.0)
         left_s = budget_s if question.due_at is None else question.due_at - time.monotonic()
         hurried = left_s < budget_s
-        exchange = Exchange(self, wire.admit_request(question), left_s if hurried else budget_s, hurried=hurried)
+        budget_s = left_s if hurried else budget_s
+        exchange: Exchange[pb.AdmitRequest, pb.AdmitResponse] = Exchange(
+            self, wire.admit_request(question), budget_s, hurried=hurried
+        )
         exchange.pointless = left_s <= 0
         return exchange
 

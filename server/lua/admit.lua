@@ -99,7 +99,7 @@ local function abandon(q, call)
     ceilings.save_book(call.tenant, q.book)
   end
   leave_line(q, call)
-  redis.call('ZREM', keys.due, q.id)
+  calls.set_due(q.state, q.id, call, 0)
 end
 
 -- What the record of the id says before anything is decided: an answer, or nil. Sets q.call to the place that goes on.
@@ -191,7 +191,9 @@ local function decide_by_queue(q)
   end
   local hold = (args.hold_us or 0) >= projected_us
   local delay_us = projected_us
-  if not hold then delay_us = math.max(args.timer_floor_us or 0, projected_us - q.flow.late) end
+  if not hold then -- its timer is late; who may be held comes earlier, and goes at the very moment
+    delay_us = math.max(args.timer_floor_us or 0, projected_us - q.flow.late - (args.hold_us or 0) / 2)
+  end
   delay_us = math.min(q.policy.max_defer_us, math.max(1000, up_to_ms(delay_us)))
   local place = 0
   if not args.check then place = queue.keep_place(q, result, projected_us, delay_us, hold) end

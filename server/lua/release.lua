@@ -39,7 +39,7 @@ local function withdraw_place(r)
     turns.dequeue(r.state, r.flow, r.call)
     turns.advance_class(r.state, r.flow.class)
   end
-  redis.call('ZREM', keys.due, r.id)
+  calls.set_due(r.state, r.id, r.call, 0)
   redis.call('ZREM', keys.expiry, r.id)
   calls.remove(r.id)
   save(r)

@@ -17,7 +17,8 @@ local function nominal(policy, k, p)
 end
 
 local function refill_classes(policy, state)
-  local dt = state.elapsed_us / 1e6
+  local dt = math.max(0, state.now_us - state.shares_us) / 1e6
+  state.shares_us = state.now_us
   for d, p in ipairs(policy.dims) do
     local spare = 0
     for k, c in ipairs(state.classes) do

@@ -16,6 +16,7 @@ local codecs = records.by_count({
   'queued?', -- has a place in its flow
   'overdue?', -- ... but no longer before its own siblings
   'parked?', -- a server holds it until it is due
+  'big?', -- needs so much of a dimension that it is saved for from far ahead
   'bucket?', -- granted by discipline `buckets`
   'admits', -- questions so far
   'first_us', -- first question
@@ -78,6 +79,33 @@ end
 
 function calls.remove(id) redis.call('HDEL', keys.calls, id) end
 
+local function big_member(id, due_us) return 'p' .. struct.pack('>Hd', 0, due_us) .. id end
+
+-- The place stands in line until its turn at due_us; 0: no more. Big ones have a list of their own, band 'p' of `order`.
+function calls.set_due(state, id, call, due_us)
+  if call.due_us > 0 and call.big then
+    redis.call('ZREM', keys.order, big_member(id, call.due_us))
+    state.bigs = state.bigs - 1
+  end
+  if due_us > 0 then
+    redis.call('ZADD', keys.due, due_us, id)
+    if call.big then
+      redis.call('ZADD', keys.order, 0, big_member(id, due_us))
+      state.bigs = state.bigs + 1
+    end
+  elseif call.due_us > 0 then
+    redis.call('ZREM', keys.due, id)
+  end
+  call.due_us = due_us
+end
+
+-- The big places whose turn comes until then, at most so many: their ids.
+function calls.big_ids(until_us, limit)
+  local ids = redis.call('ZRANGEBYLEX', keys.order, '[p', '(p' .. struct.pack('>Hd', 0, until_us), 'LIMIT', 0, limit)
+  for i, member in ipairs(ids) do ids[i] = string.sub(member, 12) end
+  return ids
+end
+
 -- The id comes up again for reaping at that time.
 function calls.expire_at(state, id, at_us)
   redis.call('ZADD', keys.expiry, at_us, id)
@@ -92,8 +120,8 @@ end
 
 function calls.open_lease(policy, state, id, call)
   call.state, call.granted_us, call.expires_us = 'l', state.now_us, state.now_us + policy.lease_us
-  if call.due_us > 0 then redis.call('ZREM', keys.due, id) end
-  call.told_us, call.due_us, call.parked = 0, 0, false
+  calls.set_due(state, id, call, 0)
+  call.told_us, call.parked = 0, false
   calls.expire_at(state, id, call.expires_us)
   calls.save(id, call)
   state.leases = state.leases + 1
@@ -157,6 +185,7 @@ function calls.recharge(policy, state, f, call, actual, at_caps)
   local rate = state.share > 0 and state.share or 1
   local floor = c.v - rate / math.max(c.W, f.weight)
   local tag = flows.tag_of(f)
+  local own = tag - before -- the class is charged what the call cost, not the lift that follows
   if tag < floor then
     for _, fd in ipairs(f.dims) do
       if fd.F > 0 then fd.F = fd.F + floor - tag end
@@ -165,7 +194,7 @@ function calls.recharge(policy, state, f, call, actual, at_caps)
   end
   local omega = policy.classes[f.class].weight
   if omega > 0 then
-    c.F = math.max(c.F + (tag - before) * f.weight / omega, math.min(c.F, state.V - rate))
+    c.F = math.max(c.F + own * f.weight / omega, math.min(c.F, state.V - rate))
   end
   f.service, c.service = f.service + credit, c.service + credit
   if call.bucket then f.level = f.level - credit end

@@ -1,5 +1,6 @@
 -- A count per window whose phase is known.
 local fixed = {}
+local SPREAD_BANK = 0.25 -- part of the lead that callers out of turn must leave
 local GUARD_S = 0.003 -- end of a window that is not used: clocks and networks differ
 
 function fixed.derive(p)
@@ -24,9 +25,11 @@ function fixed.advance(p, s, state)
   s.into_s = math.max(0, (state.clock_us - p.phase_us - s.window * p.window_us) / 1e6)
 end
 
-function fixed.avail(p, s)
+function fixed.avail(p, s, _, out_of_turn)
   if s.into_s > p.spread_s then return -1 end
-  return allowed(p, s.into_s) - s.count
+  local left = allowed(p, s.into_s) - s.count
+  if out_of_turn and s.into_s + p.lead_s < p.spread_s then left = left - SPREAD_BANK * p.lead_s * p.rate end
+  return left
 end
 
 function fixed.wait(p, s, need)

@@ -4,7 +4,7 @@
 --               ordered by the time it was last looked at
 --   'b' bucket  asked of late (discipline `buckets`); ordered by the time of its last ask
 --   'i' idle    ordered by the time it fell idle, forgotten oldest first
--- Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes sort as numbers do), field.
+-- and, of single places, band 'p' (calls.lua). Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes sort as numbers do), field.
 local keys = require('keys')
 local records = require('records')
 
@@ -124,12 +124,11 @@ function flows.place(state, f, band, at)
   if was == 'h' and was_at <= c.least and not (band == 'h' and at <= was_at) then find_least(state, f.class) end
 end
 
--- Number of heads of the class with a tag below `tag`.
-function flows.heads_before(state, class, tag)
-  local c = state.classes[class]
-  if tag <= c.least then return 0 end
-  local from = 'h' .. struct.pack('>H', class)
-  return redis.call('ZLEXCOUNT', keys.order, '[' .. from, '(' .. from .. struct.pack('>d', tag > 0 and tag or 0))
+-- Number of heads of its class that stand before the flow when its tag is `tag`; among equal tags the order of fields.
+function flows.heads_before(state, f, tag)
+  if tag < state.classes[f.class].least then return 0 end
+  local from = 'h' .. struct.pack('>H', f.class)
+  return redis.call('ZLEXCOUNT', keys.order, '[' .. from, '(' .. from .. struct.pack('>d', tag > 0 and tag or 0) .. f.field)
 end
 
 -- Sums over active flows of a class: W = sum of w, D[d] = sum of w u[d]. A flow takes out exactly what it put in.

@@ -20,11 +20,14 @@ end
 local function compile(raw)
   local policy = cmsgpack.unpack(raw)
   policy.bytes, policy.dim_index, policy.class_index = raw, {}, {}
-  policy.horizon_s, policy.weight = 0, 0
+  policy.horizon_s, policy.window_us, policy.weight = 0, 0, 0
   for i, d in ipairs(policy.dims) do
     derive_dimension(d, i)
     if not d.retired then policy.dim_index[d.name] = i end
-    if d.limit > 0 then policy.horizon_s = math.max(policy.horizon_s, d.horizon_s) end
+    if d.limit > 0 then
+      policy.horizon_s = math.max(policy.horizon_s, d.horizon_s)
+      policy.window_us = math.max(policy.window_us, d.window_us)
+    end
   end
   for i, c in ipairs(policy.classes) do
     if not c.retired then

@@ -8,7 +8,8 @@ local states = require('states')
 local turns = require('turns')
 
 local queue = {}
-local MARGIN_Z = 1 -- standard deviations of estimates in flight that L1 keeps as headroom
+local MARGIN_Z = 1.25 -- standard deviations of estimates in flight that L1 keeps as headroom
+local BIG = 0.1 -- a call that takes more of a dimension's depth is saved for from a window ahead
 local BANK = 0.25 -- part of the hold that out-of-turn callers must leave
 local OUT_OF_TURN_S = 0.2 -- whose turn is further off asks out of turn
 local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 or the backlog says so
@@ -77,7 +78,7 @@ local function limits_of(q, ceiling, turn_s, short)
   local limits = {}
   if ceiling then limits[1] = {ceiling.layer, ceiling.key} end
   if turn_s > 0 or not short then
-    local own_class = q.call.A > q.flow.G or flows.heads_before(q.state, q.class, flows.tag_of(q.flow)) > 0
+    local own_class = q.call.A > q.flow.G or flows.heads_before(q.state, q.flow, flows.tag_of(q.flow)) > 0
     limits[#limits + 1] = {own_class and 'tenant' or 'class', ''}
   end
   if short then limits[#limits + 1] = {'target', short} end
@@ -120,6 +121,13 @@ function queue.decide(q)
     eligible = eligible, list = list, joining = joining}
 end
 
+local function is_big(policy, call)
+  for d, p in ipairs(policy.dims) do
+    if p.limit > 0 and call.dims[d].charge > BIG * p.depth then return true end
+  end
+  return false
+end
+
 -- Keeps the refused caller's place in line, or at its ceilings; answers its position in its flow, 0 when the flow is full.
 function queue.keep_place(q, result, projected_us, delay_us, hold)
   local policy, state, f, call = q.policy, q.state, q.flow, q.call
@@ -138,9 +146,9 @@ function queue.keep_place(q, result, projected_us, delay_us, hold)
   local told_us = state.now_us + delay_us
   if call.due_us == 0 and not q.fresh then redis.call('ZREM', keys.expiry, q.id) end -- it was lost, and remembered
   call.told_us, call.parked = told_us, hold
-  call.due_us = math.max(state.now_us + math.min(projected_us, policy.max_defer_us), told_us)
+  if call.due_us == 0 then call.big = is_big(policy, call) end
+  calls.set_due(state, q.id, call, math.max(state.now_us + math.min(projected_us, policy.max_defer_us), told_us))
   if call.projected_us == 0 then call.projected_us = projected_us end
-  redis.call('ZADD', keys.due, call.due_us, q.id)
   calls.save(q.id, call)
   return math.max(1, math.floor(math.max(0, call.A - f.G) / call.sigma + 1.5))
 end

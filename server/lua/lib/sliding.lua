@@ -4,9 +4,9 @@ local keys = require('keys')
 local records = require('records')
 
 local sliding = {}
-local SLOTS = 100
+local SLOTS = 200
 local RING = SLOTS + 1 -- slots that are kept: one leaves SLOTS + 1 slots after it began
-local SMOOTH_BANK = 0.12 -- part of the smoothing bucket that callers out of turn must leave
+local SMOOTH_BANK = 0.35 -- part of the smoothing bucket that callers out of turn must leave
 
 function sliding.derive(p)
   p.slot_us = p.window_us / SLOTS

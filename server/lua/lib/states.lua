@@ -11,7 +11,7 @@ local HEAD = {
   'now_us', -- the target's own time: never steps back
   'clock_us', -- the primary's clock at the last evaluation
   'V', -- virtual time between classes
-  'waiters', 'blocked', 'leases', -- places that are queued, that ceilings stop; leases that are open
+  'waiters', 'bigs', 'blocked', 'leases', -- places that are queued (big ones among them), that ceilings stop; open leases
   'grants', 'admits', 'expired', -- counts since the state began; expired: leases that nobody settled
   'serial', -- of debits
   'share', -- X, the last forecast of virtual seconds per second
@@ -21,6 +21,7 @@ local HEAD = {
   'kept_us', -- when the keys' lives were last extended
   'expiry_us', -- nothing in `expiry` is older
   'idle_us', -- no idle flow is older
+  'shares_us', -- when `buckets` last refilled the classes' shares
   'has_tail?', -- class shares of `buckets` or ceilings follow
 }
 local DIM = {
@@ -166,8 +167,8 @@ local function read(raw)
 end
 
 local function fresh(clock_us)
-  return {now_us = clock_us, clock_us = clock_us, V = EPOCH_TAG, waiters = 0, blocked = 0, leases = 0, grants = 0, admits = 0, expired = 0,
-    serial = 0, share = 0, mean_sigma = 0, pause_us = 0, version = 0, kept_us = 0, expiry_us = NEVER, idle_us = NEVER,
+  return {now_us = clock_us, clock_us = clock_us, V = EPOCH_TAG, waiters = 0, bigs = 0, blocked = 0, leases = 0, grants = 0, admits = 0, expired = 0,
+    serial = 0, share = 0, mean_sigma = 0, pause_us = 0, version = 0, kept_us = 0, expiry_us = NEVER, idle_us = NEVER, shares_us = clock_us,
     dims = {}, classes = {}}
 end
 

@@ -11,9 +11,10 @@ local flows = require('flows')
 local states = require('states')
 
 local turns = {}
-local LOOK = 8            -- due places looked at per call
+local LOOK, LOOK_BIG = 8, 4 -- due places looked at per call, and big ones whose turn is further off
 local GRACE_MIN_US, GRACE_MAX_US = 250000, 3e6 -- how long after its time a place is kept for its owner
 local OVERDUE_US = 100000 -- later than this, a place no longer stands before its own siblings
+local SPARE_S = 0.05       -- most that a place waits longer for the siblings before it
 local DOVETAIL_S = 1      -- how far an idle dimension's tag may lag behind the dominant one
 local tag_of = flows.tag_of
 
@@ -99,9 +100,8 @@ function turns.advance_class(state, class)
 end
 
 local function lose_place(policy, state, id, call)
-  call.due_us = 0
+  calls.set_due(state, id, call, 0)
   calls.save(id, call)
-  redis.call('ZREM', keys.due, id)
   calls.expire_at(state, id, state.now_us + policy.retention_us)
 end
 
@@ -156,13 +156,26 @@ local function still_stands(policy, state, id, call, f, own_flow, dry)
   return call.queued
 end
 
--- The places that are due within the horizon: {call, flow}, oldest first.
+-- Ids of the places whose turn comes within the horizon, oldest first, and of big ones within a window.
+local function due_ids(policy, state, own_id)
+  local ids = redis.call('ZRANGEBYSCORE', keys.due, '-inf', state.now_us + policy.horizon_s * 1e6, 'LIMIT', 0, LOOK)
+  local bigs = state.bigs > 0 and calls.big_ids(state.now_us + policy.window_us, LOOK_BIG) or {}
+  local out, seen = {}, {[own_id] = true}
+  for _, list in ipairs({ids, bigs}) do
+    for _, id in ipairs(list) do
+      if not seen[id] then
+        out[#out + 1] = id
+        seen[id] = true
+      end
+    end
+  end
+  return out
+end
+
+-- The places that others must respect: {call, flow}. Gives back those whose owners are lost, unless `dry`.
 function turns.due_places(policy, state, own_id, own_flow, dry)
   if state.waiters == 0 and state.blocked == 0 then return {} end
-  local ids = redis.call('ZRANGEBYSCORE', keys.due, '-inf', state.now_us + policy.horizon_s * 1e6, 'LIMIT', 0, LOOK)
-  for i = #ids, 1, -1 do
-    if ids[i] == own_id then table.remove(ids, i) end
-  end
+  local ids = due_ids(policy, state, own_id)
   if #ids == 0 then return ids end
   local by_id, by_field = load_places(ids, own_flow, #policy.dims)
   local places = {}
@@ -198,15 +211,19 @@ function turns.key(policy, state, f, A)
   return F + (lag > 0 and lag or 0) * math.max(c.W, f.weight) / omega
 end
 
--- Dominant shares before the place in its own class: siblings, heads with better tags, the lag of tags.
+-- Dominant shares before the place in its own class: siblings, heads with better tags, the lag of tags; and a little more,
+-- so that few come before their turn.
 local function work_before(state, f, A)
   local c, mean = state.classes[f.class], state.mean_sigma
   local own = A > f.G and A - f.G or 0
   local reach = tag_of(f) + own / f.weight
-  local rank = flows.heads_before(state, f.class, reach)
-  if f.band == 'h' and rank > 0 and f.at < reach then rank = rank - 1 end
-  local pulse = math.max(0.1, math.min(0.5 * mean, 0.5))
-  return math.max(own, rank * mean, reach * c.Wh - c.M + math.min(rank * mean, pulse))
+  local rank, spare = flows.heads_before(state, f, reach), 0
+  if f.band == 'h' and rank > 0 and own > 0 then -- itself
+    rank = rank - 1
+    spare = math.min(mean, SPARE_S)
+  end
+  spare = spare + math.min(rank * mean, math.max(0.1, math.min(0.5 * mean, 0.5)))
+  return math.max(own, rank * mean, reach * c.Wh - c.M + spare)
 end
 
 -- Seconds until all that waits is served, if anybody with weight does: background classes come after them.
@@ -250,7 +267,7 @@ function turns.reserve(policy, state, my_key, my_flow, places, mine)
       local tau = math.max(0, call.due_us - state.now_us) / 1e6
       for d, p in ipairs(policy.dims) do
         local c = call.dims[d].charge
-        if c > 0 and p.limit > 0 and tau <= p.horizon_s then
+        if c > 0 and p.limit > 0 and (tau <= p.horizon_s or call.big) then
           sum[d] = sum[d] + c
           if tau <= 0 then sum[d] = math.min(sum[d], math.max(p.hold * p.depth - mine.dims[d].charge, c)) end
           kept[d] = math.max(kept[d], sum[d] - p.ops.gain(p, state.dims[d], tau))

@@ -38,11 +38,16 @@ ValkeyStore::ValkeyStore(Options options)
       }()) {}
 
 void ValkeyStore::Send(std::vector<std::string> command, Connection::Callback done) {
-  connection_.Submit(std::move(command), options_.timeout, std::move(done));
+  connection_.Submit(std::move(command), Patience(), std::move(done));
+}
+
+// A caller of Admit has its own work to do; who changes or reads a policy would rather have it.
+absl::Duration ValkeyStore::Patience() const {
+  return std::max(options_.timeout, absl::Seconds(1));
 }
 
 void ValkeyStore::Evaluate(const lua::Function& function, std::vector<std::string> keys,
-                           std::string argument, Answer done) {
+                           std::string argument, absl::Duration limit, Answer done) {
   std::vector<std::string> call = {"FCALL", std::string(function.function),
                                    absl::StrCat(keys.size())};
   call.insert(call.end(), std::make_move_iterator(keys.begin()),
@@ -61,27 +66,28 @@ void ValkeyStore::Evaluate(const lua::Function& function, std::vector<std::strin
     }
   };
   std::vector<std::string> again = call;
-  Send(std::move(call), [this, start, again = std::move(again),
-                         finish = std::move(finish)](absl::StatusOr<Reply> reply) mutable {
+  auto check = [this, start, limit, again = std::move(again),
+                finish = std::move(finish)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok() || !IsMissingFunction(*reply)) return finish(std::move(reply));
     // Only this proves that nothing ran. Whoever finds the library loaded by another is as well
     // off. The caller's limit is one for both.
-    const absl::Duration left = options_.timeout - (absl::Now() - start);
+    const absl::Duration left = limit - (absl::Now() - start);
     connection_.Submit({"FUNCTION", "LOAD", std::string(lua::kLibrary)}, left,
                        [](absl::StatusOr<Reply>) {});
     connection_.Submit(std::move(again), left, std::move(finish));
-  });
+  };
+  connection_.Submit(std::move(call), limit, std::move(check));
 }
 
 void ValkeyStore::Admit(const AdmitQuery& query, Callback<Decision> done) {
-  Evaluate(lua::kAdmit, TargetKeys(query.target), EncodeAdmit(query, Clock()),
+  Evaluate(lua::kAdmit, TargetKeys(query.target), EncodeAdmit(query, Clock()), options_.timeout,
            [query, done = std::move(done)](absl::StatusOr<std::string> answer) {
              done(answer.ok() ? DecodeAdmit(*answer, query) : answer.status());
            });
 }
 
 void ValkeyStore::Release(const ReleaseQuery& query, Callback<ReleaseReport> done) {
-  Evaluate(lua::kRelease, TargetKeys(query.target), EncodeRelease(query, Clock()),
+  Evaluate(lua::kRelease, TargetKeys(query.target), EncodeRelease(query, Clock()), options_.timeout,
            [done = std::move(done)](absl::StatusOr<std::string> answer) {
              done(answer.ok() ? DecodeRelease(*answer) : answer.status());
            });
@@ -116,7 +122,7 @@ void ValkeyStore::WritePolicy(const v1::TargetPolicy& policy, uint64_t expected_
         done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
          reply = Expect(std::move(reply), Type::kInteger);
          if (!reply.ok()) return done(reply.status());
-         Evaluate(lua::kConfigure, TargetKeys(name), std::move(argument),
+         Evaluate(lua::kConfigure, TargetKeys(name), std::move(argument), Patience(),
                   [done = std::move(done)](absl::StatusOr<std::string> answer) {
                     done(answer.ok() ? DecodeConfigure(*answer) : answer.status());
                   });
@@ -125,7 +131,7 @@ void ValkeyStore::WritePolicy(const v1::TargetPolicy& policy, uint64_t expected_
 
 void ValkeyStore::DeleteTarget(const std::string& target, uint64_t expected_version,
                                Callback<uint64_t> done) {
-  Evaluate(lua::kConfigure, TargetKeys(target), EncodeDelete(expected_version, Clock()),
+  Evaluate(lua::kConfigure, TargetKeys(target), EncodeDelete(expected_version, Clock()), Patience(),
            [this, target, done = std::move(done)](absl::StatusOr<std::string> answer) {
              auto version = answer.ok() ? DecodeConfigure(*answer) : answer.status();
              if (!version.ok()) return done(std::move(version));
@@ -136,7 +142,7 @@ void ValkeyStore::DeleteTarget(const std::string& target, uint64_t expected_vers
 
 void ValkeyStore::Inspect(const std::string& target, uint32_t flows_max,
                           Callback<v1::InspectTargetResponse> done) {
-  Evaluate(lua::kInspect, TargetKeys(target), EncodeInspect(flows_max, Clock()),
+  Evaluate(lua::kInspect, TargetKeys(target), EncodeInspect(flows_max, Clock()), Patience(),
            [target, done = std::move(done)](absl::StatusOr<std::string> answer) {
              auto state = answer.ok() ? DecodeInspect(*answer) : answer.status();
              if (absl::IsNotFound(state.status())) {

@@ -17,7 +17,7 @@ namespace fairgate {
 
 struct ValkeyStoreOptions {
   ValkeyAddress address;
-  absl::Duration timeout = absl::Milliseconds(25);  // per evaluation
+  absl::Duration timeout = absl::Milliseconds(25);  // of a decision
   // Told of the connection's changes, on the store's thread.
   std::function<void(bool up)> on_change;
   // Seconds from question to answer, by function name.
@@ -54,8 +54,10 @@ class ValkeyStore final : public AdmissionStore {
   // Runs a function on a target's keys. Only a missing one, which proves that nothing ran, is
   // loaded and sent again.
   void Evaluate(const lua::Function& function, std::vector<std::string> keys, std::string argument,
-                Answer done);
+                absl::Duration limit, Answer done);
   void Send(std::vector<std::string> command, Connection::Callback done);
+  // Limit of what is no decision: 1 s, or the timeout if that is longer.
+  absl::Duration Patience() const;
   TestClock Clock() const { return options_.clock ? options_.clock() : std::nullopt; }
 
   const Options options_;

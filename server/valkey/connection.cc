@@ -211,11 +211,15 @@ class Connection::Loop {
     for (const std::shared_ptr<Pending>& pending : late) {
       pending->Answer(absl::UnavailableError("the store did not answer in time"));
     }
-    const bool silent = now - heard_ > absl::ToChronoMicroseconds(options_.silence_max);
+    const bool silent = now - heard_ > absl::ToChronoMicroseconds(SilenceMax());
     if (context_ != nullptr && silent && (!ready_ || owed_count_ > 0)) {
       Drop("the store is silent");
     }
     if (context_ == nullptr || (ready_ && owed_count_ == 0)) uv_timer_stop(&tick_);
+  }
+
+  absl::Duration SilenceMax() const {
+    return ready_ ? options_.silence_max : std::min(options_.handshake_max, options_.silence_max);
   }
 
   struct Held {
@@ -280,7 +284,7 @@ class Connection::Loop {
     if (context_ == nullptr) return;
     auto pending = std::make_shared<Pending>();
     pending->args = std::move(args);
-    pending->deadline = Clock::now() + absl::ToChronoMicroseconds(options_.silence_max);
+    pending->deadline = Clock::now() + absl::ToChronoMicroseconds(SilenceMax());
     redisAsyncContext* context = context_;
     pending->done = [this, last, context](absl::StatusOr<Reply> reply) {
       if (context != context_) return;

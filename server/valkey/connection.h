@@ -31,9 +31,11 @@ class Connection {
   struct Options {
     ValkeyAddress address;
     absl::Duration backoff_min = absl::Milliseconds(50);
-    absl::Duration backoff_max = absl::Milliseconds(1000);
-    // For connecting and the handshake; and how long a connection that owes answers may be silent
-    // before it is dropped.
+    absl::Duration backoff_max = absl::Milliseconds(400);
+    // For connecting and the handshake, at most silence_max. When packets were lost, a store that
+    // is back may be found only by the next attempt: this and the longest step stay below 1 s.
+    absl::Duration handshake_max = absl::Milliseconds(400);
+    // How long a connection that owes answers may be silent before it is dropped.
     absl::Duration silence_max = absl::Seconds(1);
     // On the loop thread, at each change.
     std::function<void(bool connected)> on_change;

@@ -78,5 +78,5 @@ def bars_of(job: Job, window: str) -> list[Bar]:
         return []
     if job.scenario in WORKLOADS:
         return _workload_bars(job)
-    bars = [Bar("jain", ">=", 0.95), Bar("min_r", ">=", 0.9), Bar("swing", "<=", 0.1), Bar("big_admits", "<=", 4)]
+    bars = [Bar("jain", ">=", 0.95), Bar("min_r_call", ">=", 0.9), Bar("swing", "<=", 0.1), Bar("big_admits", "<=", 4)]
     return [*bars, Bar("cap", ">=", 0.95)] if window == "continuous" else bars

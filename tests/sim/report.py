@@ -25,6 +25,7 @@ _FIRST = (
     "max_gap_s",
     "min_r",
     "max_r",
+    "min_r_call",
     "gap_p999_s",
     "gap_of_bar",
     "cap_ideal",
@@ -51,6 +52,11 @@ def job_of(row: Mapping[str, Any]) -> Job:
     )
 
 
+def _window_of(scenario: str) -> str:
+    found = find(scenario)
+    return "unknown" if found.told else found.window
+
+
 def make_rows(results: Iterable[tuple[Job, dict[str, Any]]]) -> list[Row]:
     cells: dict[Job, dict[int, dict[str, Any]]] = {}
     for job, result in results:
@@ -60,7 +66,7 @@ def make_rows(results: Iterable[tuple[Job, dict[str, Any]]]) -> list[Row]:
     for cell, m in means.items():
         row: Row = {
             "workload": cell.scenario,
-            "window": cell.window or find(cell.scenario).window,
+            "window": cell.window or _window_of(cell.scenario),
             "arm": cell.arm,
             "timers": cell.timers,
             "hold_s": cell.hold,

@@ -86,6 +86,7 @@ def measure(engine: Engine) -> dict[str, Any]:
         "jain": jain(list(ratios.values())) if ratios else math.nan,
         "min_r": min(ratios.values(), default=math.nan),
         "max_r": max(ratios.values(), default=math.nan),
+        "min_r_call": min((_with_one_more(s, r) for s, r in ratios.items()), default=math.nan),
         "cap_used": max(used),
         "cap_ideal": min(1.0, max(use_ideal)),
         "ok_per_class": {cls: rate for cls, rate in ok.items() if any(s.flow.cls == cls for s in engine.sources)},
@@ -102,6 +103,11 @@ def measure(engine: Engine) -> dict[str, Any]:
         "swing": _swing(engine),
         "r": {s.flow.name: r for s, r in ratios.items()},
     }
+
+
+def _with_one_more(source: Source, ratio: float) -> float:
+    """r as if one more call had gone: what is due is not a whole number of calls."""
+    return ratio * (source.ok + 1) / source.ok if source.ok else 0.0
 
 
 def _leak(share: dict[Source, float], ideal: dict[Source, float]) -> float:

@@ -172,11 +172,12 @@ void Load(Driver* driver, std::istringstream* words) {
       if (Clock::now() >= end) continue;
       Order order = pattern;
       if (caller >= callers) {
-        order.id = "control-";
+        order.id = "control";
         order.amount = -1;
       }
-      order.id += std::to_string(number++);
-      order.tenant = "t" + std::to_string(caller % 8);
+      const std::string tenant = std::to_string(caller % 8);
+      order.id += "-" + tenant + "-" + std::to_string(number++);
+      order.tenant = "t" + tenant;
       order.gate = gates == "all" ? caller % driver->gates() : std::stoul(gates);
       driver->Send(std::move(order), caller);
     }

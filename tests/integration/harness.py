@@ -166,6 +166,17 @@ class Gate:
         return self.admission.Configure(pb.ConfigureRequest(policy=made), timeout=CALL_TIMEOUT_S)
 
     def inspect(self, target: str) -> admin_pb.InspectTargetResponse:
+        """Tried again while the store does not answer."""
+        end = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            try:
+                return self._inspect(target)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+
+    def _inspect(self, target: str) -> admin_pb.InspectTargetResponse:
         return self.admin.InspectTarget(admin_pb.InspectTargetRequest(target=target, flows_max=1000), timeout=CALL_TIMEOUT_S)
 
     def tokens(self, target: str) -> admin_pb.DimensionState:
@@ -188,7 +199,7 @@ class Gate:
         self.process.kill()
         self.process.wait()
 
-    def stop(self, timeout_s: float = 20.0) -> None:
+    def stop(self, timeout_s: float = 60.0) -> None:
         self.channel.close()
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -26,8 +26,8 @@ from .runs import run_all
 
 ABOUT = """# What the simulation showed
 
-Written by `make sim-full`; what the columns and bars mean is in README.md. The production scripts on a Valkey, in virtual
-time; means of {seeds} seeds (scenarios and mechanisms: 2).
+Written by `make sim-full`; what the columns and bars mean is in README.md. The production scripts on a Valkey, in
+virtual time; means of {seeds} seeds (scenarios and mechanisms: 2).
 """
 
 

@@ -43,8 +43,12 @@ MECHANISMS: Mapping[str, list[tuple[str, str]]] = {
     # L1 keeps nothing for better turns.
     "reserve": [("turns.key(policy, state, f, call.A) < my_key - 1e-12", "false")],
     # Whoever is out of turn may take the last of it.
-    "bank": [("local BANK = ", "local BANK = 0 * ")],
-    "lateness": [("projected_us - q.flow.late)", "projected_us)")],
+    "bank": [(f"local {name} = ", f"local {name} = 0 * ") for name in ("BANK", "SPREAD_BANK", "SMOOTH_BANK")],
+    "lateness": [(" - q.flow.late", "")],
+    # Big calls are not saved for ahead of their turn.
+    "big-places": [("local BIG = ", "local BIG = 1e9 * ")],
+    # A place waits no longer for the siblings before it.
+    "spare": [("local SPARE_S = ", "local SPARE_S = 0 * ")],
     "margin": [("local MARGIN_Z = ", "local MARGIN_Z = 0 * ")],
     # Windows are spent as fast as callers come.
     "spread": [
@@ -89,7 +93,9 @@ ABLATIONS: Mapping[str, list[Job]] = {
     "forecast": _cells("cross-priority@continuous", "cross-priority@sliding"),
     "rank": _cells("tenants300", "crowd-leaves"),
     "reserve": _cells("cross-priority@fixed", "noisy-estimates@sliding", "big60/continuous"),
-    "bank": _cells("cross-priority@sliding", "many-ids"),
+    "bank": _cells("cross-priority@fixed", "cross-priority@sliding", "many-ids"),
+    "big-places": _cells("big60/continuous", "big85/sliding"),
+    "spare": _cells("cross-priority@sliding", "noisy-estimates@continuous"),
     "lateness": _cells("cross-priority@sliding", "one-late/unknown"),
     "margin": _cells("noisy-estimates@fixed", "noisy-estimates@sliding"),
     "spread": _cells("cross-priority@fixed", "cross-priority@sliding", "window-60s/fixed"),

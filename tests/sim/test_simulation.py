@@ -21,7 +21,7 @@ from sim.mechanisms import ABLATIONS, MECHANISMS, without
 from sim.plans import full, quick
 from sim.provider import Provider
 from sim.report import groups, job_of, make_rows, markdown_table
-from sim.results import ideal_shares, measure
+from sim.results import _pooled_p999, ideal_shares, measure
 from sim.runs import Worker
 from sim.scenarios import SCENARIOS, find
 
@@ -283,6 +283,13 @@ def test_a_mechanism_that_is_not_there_fails_loudly(monkeypatch: pytest.MonkeyPa
         without("x", "return 1")
     with pytest.raises(KeyError):
         without("y", "return 1")
+
+
+def test_the_p999_of_gaps_is_of_all_seeds_together() -> None:
+    rng = random.Random(3)
+    seeds = [[rng.expovariate(1) for _ in range(700)] for _ in range(5)]
+    tails = [{"count": len(gaps), "longest": sorted(gaps)[-30:]} for gaps in seeds]
+    assert _pooled_p999(tails) == pytest.approx(numpy.quantile([g for gaps in seeds for g in gaps], 0.999))
 
 
 def test_bars_hold_by_value_and_are_told_apart_by_cell() -> None:

@@ -135,7 +135,7 @@ def _longest_gap(engine: Engine, source: Source) -> float:
 
 
 def _gaps_of(engine: Engine, source: Source, due: float) -> dict[str, Any]:
-    """The longest of a flow's gaps, how many there are, and its bar: 3 ideal spacings + p99.9 of the timers' lateness."""
+    """A flow's longest gaps, how many there are, and its bar: 3 ideal spacings + p99.9 of the timers' lateness."""
     caps = list(engine.scenario.caps.values())
     rate = due / max(c / cap for c, cap in zip(_mean_cost(source), caps))
     timers = source.flow.timers or engine.conditions.timers

@@ -50,7 +50,8 @@ local function impossible(policy, entry, raw)
       end
     end
   end
-  for _, cap in ipairs(entry and entry.caps or {}) do
+  if not (entry and entry.caps) then return nil end
+  for _, cap in ipairs(entry.caps) do
     local d = policy.dim_index[cap.dimension]
     if d and raw[d] > 0 and raw[d] > cap.limit then
       return {reason = cap.limit <= 0 and 'target_disabled' or 'cost_exceeds_cap', dimension = cap.dimension,
@@ -226,7 +227,8 @@ end
 return function(args)
   local policy, entry = policies.load(args.tenant)
   if not policy then return {outcome = 'no_target'} end
-  local q = {args = args, id = args.id, policy = policy, entry = entry, class_name = args.class or policy.default_class, expired = 0}
+  local q = {args = args, id = args.id, policy = policy, entry = entry, class_name = args.class or policy.default_class,
+    expired = 0, class = false, raw = false, state = false, flow = false, book = false, call = false, fresh = false}
   args.attempt = args.attempt or 1
   q.class = policy.class_index[q.class_name]
   if not q.class then

@@ -36,7 +36,8 @@ return function(args)
   compiled.version = version + 1
 
   redis.call('DEL', keys.policy)
-  redis.call('HSET', keys.policy, 'version', version + 1, 'compiled', cmsgpack.pack(compiled), 'source', args.source)
+  local bytes = cmsgpack.pack(compiled)
+  redis.call('HSET', keys.policy, 'version', version + 1, 'compiled', bytes, 'digest', redis.sha1hex(bytes), 'source', args.source)
   for name, tenant in pairs(args.tenants or {}) do
     redis.call('HSET', keys.policy, 't:' .. name, cmsgpack.pack(tenant))
   end

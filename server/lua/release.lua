@@ -133,7 +133,7 @@ end
 return function(args)
   args.attempt = args.attempt or 1
   local raw = redis.call('HGET', keys.calls, args.id)
-  local call = raw and calls.read(raw, 0)
+  local call = raw and calls.read(args.id, raw, 0)
   local policy, entry = policies.load(call and call.tenant)
   if not policy then return {result = 'no_target'} end
   local usage, unknown = usage_vector(policy, args.usage)

@@ -1,4 +1,5 @@
 -- One record per request_id: first a place in line, then a lease, then a remembered id.
+local kept = require('kept')
 local keys = require('keys')
 local records = require('records')
 local flows = require('flows')
@@ -7,6 +8,7 @@ local states = require('states')
 local calls = {}
 local REAPED_MAX = 4
 local NEVER = 1e18
+local cache = kept.new(4000)
 local LEARN_FLOW, LEARN_TARGET = 0.05, 0.02 -- gains of the estimates' EWMAs
 
 local codecs = records.by_count({
@@ -43,14 +45,17 @@ function calls.fit(call, dims)
 end
 
 -- The record begins with a byte: how many dimensions it has, 0 for what has ended. `dims`: how many the policy has now.
-function calls.read(raw, dims)
+function calls.read(id, raw, dims)
+  local call = cache.take(keys.calls, id, raw)
+  if call and #call.dims >= dims then return call end
   local stored = string.byte(raw)
   if stored == 0 then
-    local call, at = ended_codecs(0).read(raw, 2)
-    call.tenant = string.sub(raw, at)
-    return call
+    local ended, at = ended_codecs(0).read(raw)
+    ended.tenant = string.sub(raw, at)
+    return ended
   end
-  local call, at = codecs(stored).read(raw, 2)
+  local at
+  call, at = codecs(stored).read(raw)
   calls.fit(call, dims)
   call.tenant, at = struct.unpack('<Hc0', raw, at)
   if call.has_ceilings then call.ceilings = cmsgpack.unpack(string.sub(raw, at)) end
@@ -59,20 +64,25 @@ end
 
 function calls.load(id, dims)
   local raw = redis.call('HGET', keys.calls, id)
-  return raw and calls.read(raw, dims) or nil
+  return raw and calls.read(id, raw, dims) or nil
 end
 
 function calls.save(id, call)
   local dims = #call.dims
   call.has_ceilings = call.ceilings ~= nil
-  local bytes = string.char(dims) .. codecs(dims).write(call) .. struct.pack('<Hc0', #call.tenant, call.tenant)
+  local bytes = codecs(dims).write(call) .. struct.pack('<Hc0', #call.tenant, call.tenant)
   if call.ceilings then bytes = bytes .. cmsgpack.pack(call.ceilings) end
   redis.call('HSET', keys.calls, id, bytes)
+  cache.keep(keys.calls, id, bytes, call)
 end
+
+-- It was only looked at.
+function calls.put_back(id, bytes, call) cache.keep(keys.calls, id, bytes, call) end
 
 function calls.new(args, class, cost, now_us)
   local call = {state = 'w', attempt = args.attempt, class = class, tenant = args.tenant, bound = args.bound, admits = 0,
-    first_us = now_us, A = 0, sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, dims = {}}
+    queued = false, overdue = false, parked = false, big = false, bucket = false, has_ceilings = false, first_us = now_us, A = 0,
+    sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, dims = {}}
   for d = 1, #cost do call.dims[d] = fresh_dim(cost[d]) end
   return call
 end
@@ -114,7 +124,7 @@ end
 
 function calls.remember(policy, state, id, call, ended)
   local kept = {state = ended, attempt = call.attempt, class = call.class}
-  redis.call('HSET', keys.calls, id, '\0' .. ended_codecs(0).write(kept) .. call.tenant)
+  redis.call('HSET', keys.calls, id, ended_codecs(0).write(kept) .. call.tenant)
   calls.expire_at(state, id, state.now_us + policy.retention_us)
 end
 

@@ -52,8 +52,9 @@ end
 
 -- Seconds until every ceiling lets the call go, and the ceiling that takes longest; 0 when it may go now.
 function ceilings.wait(list, call)
+  if not list then return 0 end
   local wait, worst = 0, nil
-  for _, x in ipairs(list or {}) do
+  for _, x in ipairs(list) do
     local since = call.ceilings and call.ceilings[x.key] and call.ceilings[x.key].since or x.bucket.E
     local need = math.min(math.min(x.need, x.depth) + math.max(0, since - x.bucket.G), 1e300)
     if x.bucket.level < need - 1e-9 * need then
@@ -65,7 +66,8 @@ function ceilings.wait(list, call)
 end
 
 function ceilings.debit(list)
-  for _, x in ipairs(list or {}) do x.bucket.level = x.bucket.level - x.need end
+  if not list then return end
+  for _, x in ipairs(list) do x.bucket.level = x.bucket.level - x.need end
 end
 
 -- A settled call used `actual` instead of what was charged.

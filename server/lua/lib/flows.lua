@@ -5,6 +5,7 @@
 --   'b' bucket  asked of late (discipline `buckets`); ordered by the time of its last ask
 --   'i' idle    ordered by the time it fell idle, forgotten oldest first
 -- and, of single places, band 'p' (calls.lua). Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes sort as numbers do), field.
+local kept = require('kept')
 local keys = require('keys')
 local records = require('records')
 
@@ -13,6 +14,7 @@ local LINGER_US = 250000 -- a flow that asked within this time is active: its ne
 local FLOW_LIFE_US = 3600e6
 local RETIRED_MAX = 2 -- flows of either band that one call looks at
 local NEVER = 1e18
+local cache = kept.new(4000)
 
 local codecs = records.by_count({
   'class', -- index
@@ -41,8 +43,10 @@ local function fresh_dim() return {F = 0, u = 0, num = 0, den = 0, var = 0, coun
 
 -- The record begins with a byte: how many dimensions it has; `dims`: how many the policy has now.
 function flows.read(field, raw, dims)
+  local f = cache.take(keys.flows, field, raw)
+  if f and #f.dims == dims then return f end
   local stored = string.byte(raw)
-  local f = codecs(stored).read(raw, 2)
+  f = codecs(stored).read(raw)
   f.field = field
   for d = stored + 1, dims do f.dims[d] = fresh_dim() end
   return f
@@ -64,8 +68,14 @@ end
 
 function flows.save(f)
   local dims = #f.dims
-  redis.call('HSET', keys.flows, f.field, string.char(dims) .. codecs(dims).write(f))
+  local bytes = codecs(dims).write(f)
+  redis.call('HSET', keys.flows, f.field, bytes)
+  f.fresh = false
+  cache.keep(keys.flows, f.field, bytes, f)
 end
+
+-- It was only looked at.
+function flows.put_back(f, bytes) cache.keep(keys.flows, f.field, bytes, f) end
 
 -- The flow's start tag: the furthest of its dimensions' finish tags.
 local function tag_of(f)

@@ -1,11 +1,11 @@
 -- The policy, read inside the evaluation: what Configure wrote decides the very next call. What is derived from it is kept
--- with the bytes it came from, and is used again only while the store still holds those bytes.
+-- with the digest of the bytes it came from, and is used again only while the store still holds that.
+local kept = require('kept')
 local keys = require('keys')
 local windows = require('windows')
 
 local policies = {}
-local KEPT_MAX = 1000 -- targets
-local kept, kept_count = {}, 0
+local cache = kept.new(1000)
 
 local function derive_dimension(d, index)
   d.index = index
@@ -19,7 +19,7 @@ end
 
 local function compile(raw)
   local policy = cmsgpack.unpack(raw)
-  policy.bytes, policy.dim_index, policy.class_index = raw, {}, {}
+  policy.dim_index, policy.class_index = {}, {}
   policy.horizon_s, policy.window_us, policy.weight = 0, 0, 0
   for i, d in ipairs(policy.dims) do
     derive_dimension(d, i)
@@ -40,18 +40,12 @@ end
 
 -- The target's policy, and the policy's own entry of the tenant (nil: not listed). nil when there is no such target.
 function policies.load(tenant)
-  local raw = redis.call('HMGET', keys.policy, 'compiled', 't:' .. (tenant or ''))
-  if not raw[1] then return nil end
-  local policy = kept[keys.policy]
-  if not policy or policy.bytes ~= raw[1] then
-    if not policy then
-      if kept_count >= KEPT_MAX then kept, kept_count = {}, 0 end
-      kept_count = kept_count + 1
-    end
-    policy = compile(raw[1])
-    kept[keys.policy] = policy
-  end
-  return policy, raw[2] and cmsgpack.unpack(raw[2]) or nil
+  local found = redis.call('HMGET', keys.policy, 'digest', 't:' .. (tenant or ''))
+  local digest, entry = found[1], found[2]
+  if not digest then return nil end
+  local policy = cache.take(keys.policy, 1, digest) or compile(redis.call('HGET', keys.policy, 'compiled'))
+  cache.keep(keys.policy, 1, digest, policy) -- an evaluation only reads it
+  return policy, entry and cmsgpack.unpack(entry) or nil
 end
 
 -- Most that a call may ever take from the dimension.

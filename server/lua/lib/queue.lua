@@ -14,20 +14,27 @@ local BANK = 0.25 -- part of the hold that out-of-turn callers must leave
 local OUT_OF_TURN_S = 0.2 -- whose turn is further off asks out of turn
 local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 or the backlog says so
 
--- Headroom each dimension must show: the cost with a margin for noisy estimates in flight, and on top the reserve for better
--- places, together at most what the dimension can hold.
-local function needs(policy, state, f, call, kept)
-  local bare, full = {}, {}
+-- Headroom each dimension must show: the cost with a margin for noisy estimates in flight.
+local function bare_needs(policy, state, f, call)
+  local bare = {}
   for d, p in ipairs(policy.dims) do
     local need, var = call.dims[d].charge, f.dims[d].var
     if var > 0 and not call.bound then
       need = need + MARGIN_Z * math.sqrt(states.variance(p, state.dims[d], state.now_us) + var)
     end
-    if need > p.depth then need = p.depth end
-    local total = need + kept[d]
-    bare[d], full[d] = need, total > p.depth and p.depth or total
+    bare[d] = need < p.depth and need or p.depth
   end
-  return bare, full
+  return bare
+end
+
+-- On top of that the reserve for better places, together at most what the dimension can hold.
+local function full_needs(policy, bare, kept)
+  local full = {}
+  for d, p in ipairs(policy.dims) do
+    local total = bare[d] + kept[d]
+    full[d] = total < p.depth and total or p.depth
+  end
+  return full
 end
 
 local function caps_wait(policy, state, call, need)
@@ -85,6 +92,25 @@ local function limits_of(q, ceiling, turn_s, short)
   return limits
 end
 
+local function answer_grant(q, list, joining)
+  if not q.args.check then grant(q, list, joining) end
+  return {granted = true}
+end
+
+-- Whose turn it is, as the call sees it: {seconds until its own, by dimension what L1 keeps for better places, whether it
+-- asks out of turn}.
+local function look_around(q, places)
+  local policy, state, f, call = q.policy, q.state, q.flow, q.call
+  local rate = turns.service_rate(policy, state)
+  local turn_s = turns.wait(policy, state, f, call.A, rate)
+  local kept = turns.reserve(policy, state, turns.key(policy, state, f, call.A), f, places, call)
+  local out_of_turn = state.waiters > f.waiters and turn_s > math.max(OUT_OF_TURN_S, 2 * state.mean_sigma)
+  if out_of_turn then -- only from what would soon spill
+    for d, p in ipairs(policy.dims) do kept[d] = math.max(kept[d], BANK * p.hold * p.depth) end
+  end
+  return turn_s, kept, out_of_turn
+end
+
 -- Decides; answers {granted} or {wait_s, dimension, limits, eligible, list, joining}.
 function queue.decide(q)
   local args, policy, state, f, call = q.args, q.policy, q.state, q.flow, q.call
@@ -95,19 +121,14 @@ function queue.decide(q)
   local joining = not call.queued -- new, lost to a sweep, or not eligible before
   if joining then call.A = (q.fresh or call.ceilings) and f.E or f.G end
 
-  local rate = turns.service_rate(policy, state)
   local places = turns.due_places(policy, state, q.id, f, args.check)
-  local turn_s = turns.wait(policy, state, f, call.A, rate)
-  local kept = turns.reserve(policy, state, turns.key(policy, state, f, call.A), f, places, call)
-  local out_of_turn = state.waiters > f.waiters and turn_s > math.max(OUT_OF_TURN_S, 2 * state.mean_sigma)
-  if out_of_turn then -- only from what would soon spill
-    for d, p in ipairs(policy.dims) do kept[d] = math.max(kept[d], BANK * p.hold * p.depth) end
+  local bare = bare_needs(policy, state, f, call)
+  if args.force or (state.waiters == 0 and eligible and caps_hold(policy, state, call, bare, false)) then
+    return answer_grant(q, list, joining) -- nobody stands before it
   end
-  local bare, full = needs(policy, state, f, call, kept)
-  if args.force or (eligible and caps_hold(policy, state, call, full, out_of_turn)) then
-    if not args.check then grant(q, list, joining) end
-    return {granted = true}
-  end
+  local turn_s, kept, out_of_turn = look_around(q, places)
+  local full = full_needs(policy, bare, kept)
+  if eligible and caps_hold(policy, state, call, full, out_of_turn) then return answer_grant(q, list, joining) end
 
   local caps_s, short = caps_wait(policy, state, call, bare)
   local wait_s = turn_s + caps_s

@@ -33,23 +33,25 @@ local function add_fields(code, path, fields, dims)
   return table.concat(members, ', ')
 end
 
-local function writer_of(code)
+local function writer_of(code, prefix)
   local calls = {}
+  local first_format, first_value = 'c' .. #prefix, string.format('%q, ', prefix)
   for from = 1, #code.values, VALUES_MAX do
     local to = math.min(#code.values, from + VALUES_MAX - 1)
-    calls[#calls + 1] = string.format('pack("<%s", %s)', table.concat(code.formats, '', from, to),
-      table.concat(code.values, ', ', from, to))
+    calls[#calls + 1] = string.format('pack("<%s%s", %s%s)', first_format, table.concat(code.formats, '', from, to),
+      first_value, table.concat(code.values, ', ', from, to))
+    first_format, first_value = '', ''
   end
   return string.format('local pack = struct.pack return function(r) %s return %s end', table.concat(code.locals, ' '),
     table.concat(calls, ' .. '))
 end
 
--- head: fields; lists: {{name, fields by item}, ...}; dims: length of the lists of doubles. Answers write(record) → bytes
--- and read(bytes, at) → record, position after it.
-function records.compile(head, lists, dims)
+-- prefix: what the bytes begin with, at least one; head: fields; lists: {{name, fields by item}, ...}; dims: length of the
+-- lists of doubles. Answers write(record) → bytes and read(bytes) → record, position after it.
+function records.compile(prefix, head, lists, dims)
   local code = {formats = {}, values = {}, locals = {}}
   local members = {add_fields(code, 'r', head, dims)}
-  for _, list in ipairs(lists or {}) do
+  for _, list in ipairs(lists) do
     local items, name = {}, list[1]
     for i, fields in ipairs(list[2]) do
       local item = name .. i
@@ -59,12 +61,12 @@ function records.compile(head, lists, dims)
     members[#members + 1] = name .. ' = {' .. table.concat(items, ', ') .. '}'
   end
   local reader = string.format(
-    'local unpack = struct.unpack return function(raw, at) local v = {unpack("<%s", raw, at)} return {%s}, v[%d] end',
-    table.concat(code.formats), table.concat(members, ', '), #code.values + 1)
-  return loadstring(writer_of(code))(), loadstring(reader)()
+    'local unpack = struct.unpack return function(raw) local v = {unpack("<%s", raw, %d)} return {%s}, v[%d] end',
+    table.concat(code.formats), #prefix + 1, table.concat(members, ', '), #code.values + 1)
+  return loadstring(writer_of(code, prefix))(), loadstring(reader)()
 end
 
--- Records whose shape is the number of items in one list: a function from that number to {write, read}.
+-- Records whose shape is the number of items in one list, which is the first byte: a function from it to {write, read}.
 function records.by_count(head, list, fields)
   local made = {}
   return function(n)
@@ -72,7 +74,7 @@ function records.by_count(head, list, fields)
     if not pair then
       local items = {}
       for i = 1, n do items[i] = fields end
-      local write, read = records.compile(head, {{list, items}}, n)
+      local write, read = records.compile(string.char(n), head, {{list, items}}, n)
       pair = {write = write, read = read}
       made[n] = pair
     end

@@ -1,11 +1,12 @@
 -- The target's own record: clock, levels, virtual times, sums. Created full inside the evaluation.
+local kept = require('kept')
 local keys = require('keys')
 local records = require('records')
 
 local states = {}
 local EPOCH_TAG = 1000 -- first virtual time; leaves room for credit below it, so that tags stay positive
 local NEVER = 1e18
-local KEPT_MAX = 1000 -- targets
+local cache = kept.new(1000)
 
 local HEAD = {
   'now_us', -- the target's own time: never steps back
@@ -46,8 +47,6 @@ local CLASS = {
   'watch_us', -- no active flow is to be looked at earlier
   'grants', 'service', -- totals; service in seconds of the cap
 }
-
-local kept, kept_count = {}, 0 -- by state key: the record as last written, and its bytes
 
 local function fresh_window(s, p)
   s.model, s.limit = p.model, p.limit
@@ -117,8 +116,8 @@ local function codec_of(shape)
     dims[#dims + 1], models[#models + 1] = fields, MODEL_OF[letter]
   end
   for k = 1, tonumber(string.match(shape, '%d+')) do classes[k] = CLASS end
-  codec = {models = models, prefix = string.char(#shape) .. shape}
-  codec.write, codec.read = records.compile(HEAD, {{'dims', dims}, {'classes', classes}}, #dims)
+  codec = {models = models}
+  codec.write, codec.read = records.compile(string.char(#shape) .. shape, HEAD, {{'dims', dims}, {'classes', classes}}, #dims)
   shapes[shape] = codec
   return codec
 end
@@ -138,21 +137,22 @@ local function write(state)
   if not state.shape then state.shape = shape_of(state) end
   local codec, tail = codec_of(state.shape), tail_of(state)
   state.has_tail = tail ~= nil
-  local history = ''
+  local rest = ''
   for _, s in ipairs(state.dims) do
     local h = s.history
     if h then
       s.history_size = #h
-      if s.history_size > 0 then history = history .. records.write_list(h, s.history_size) end
+      if s.history_size > 0 then rest = rest .. records.write_list(h, s.history_size) end
     end
   end
-  return codec.prefix .. codec.write(state) .. history .. (tail and cmsgpack.pack(tail) or '')
+  if tail then rest = rest .. cmsgpack.pack(tail) end
+  return codec.write(state) .. rest
 end
 
 local function read(raw)
   local shape = string.sub(raw, 2, 1 + string.byte(raw))
   local codec = codec_of(shape)
-  local state, at = codec.read(raw, 2 + #shape)
+  local state, at = codec.read(raw)
   state.shape = shape
   for d, s in ipairs(state.dims) do
     s.model = codec.models[d]
@@ -186,13 +186,7 @@ function states.load(policy, clock_us, look)
   local raw = redis.call('GET', keys.state)
   local state
   if raw then
-    local seen = kept[keys.state]
-    if seen and seen.raw == raw then
-      state = seen.state
-      seen.raw = nil -- it is changed from here on
-    else
-      state = read(raw)
-    end
+    state = cache.take(keys.state, 1, raw) or read(raw)
     local elapsed_us = clock_us - state.clock_us
     state.elapsed_us = elapsed_us > 0 and elapsed_us or 0
     state.now_us = state.now_us + state.elapsed_us
@@ -223,13 +217,7 @@ function states.save(state, policy)
     raw = write(state)
     redis.call('SET', keys.state, raw, 'KEEPTTL')
   end
-  local seen = kept[keys.state]
-  if not seen then
-    if kept_count >= KEPT_MAX then kept, kept_count = {}, 0 end
-    seen, kept_count = {}, kept_count + 1
-    kept[keys.state] = seen
-  end
-  seen.raw, seen.state = raw, state
+  cache.keep(keys.state, 1, raw, state)
 end
 
 -- Noise of estimates that leases may still settle into what L1 counts now: those of the running period, and where windows

@@ -113,26 +113,32 @@ local function sweep_blocked(policy, state, id, call)
   lose_place(policy, state, id, call)
 end
 
--- Reads the places of `ids` and their flows in two commands. Answers call and flow by id.
+-- Reads the places of `ids` and their flows in two commands: {id, call, flow}, in that order; call nil: no
+-- place any more. And the bytes of those flows but the caller's own, by field.
 local function load_places(ids, own_flow, dims)
   local raw = redis.call('HMGET', keys.calls, unpack(ids))
-  local by_id, by_field, missing = {}, {[own_flow.field] = own_flow}, {}
+  local places, by_field, bytes, missing = {}, {[own_flow.field] = own_flow}, {}, {}
   for i, id in ipairs(ids) do
-    local call = raw[i] and calls.read(raw[i], dims)
-    if call and call.state == 'w' then
-      by_id[id] = call
-      call.field = flows.field_of(call.class, call.tenant)
-      if by_field[call.field] == nil then
-        by_field[call.field] = false
-        missing[#missing + 1] = call.field
+    local call = raw[i] and calls.read(id, raw[i], dims)
+    if call and call.state ~= 'w' then call = nil end
+    places[i] = {id = id, call = call or nil, raw = raw[i]}
+    if call then
+      local field = flows.field_of(call.class, call.tenant)
+      places[i].field = field
+      if by_field[field] == nil then
+        by_field[field] = false
+        missing[#missing + 1] = field
       end
     end
   end
   if #missing > 0 then
     local found = redis.call('HMGET', keys.flows, unpack(missing))
-    for i, field in ipairs(missing) do by_field[field] = found[i] and flows.read(field, found[i], dims) end
+    for i, field in ipairs(missing) do
+      if found[i] then by_field[field], bytes[field] = flows.read(field, found[i], dims), found[i] end
+    end
   end
-  return by_id, by_field
+  for _, place in ipairs(places) do place.flow = place.field and by_field[place.field] or nil end
+  return places, bytes
 end
 
 -- A place whose owner is late: after a while it stands before its siblings no more, and after the grace period it is given
@@ -177,18 +183,23 @@ function turns.due_places(policy, state, own_id, own_flow, dry)
   if state.waiters == 0 and state.blocked == 0 then return {} end
   local ids = due_ids(policy, state, own_id)
   if #ids == 0 then return ids end
-  local by_id, by_field = load_places(ids, own_flow, #policy.dims)
+  local found, bytes = load_places(ids, own_flow, #policy.dims)
   local places = {}
-  for _, id in ipairs(ids) do
-    local call = by_id[id]
-    local f = call and by_field[call.field]
+  for _, place in ipairs(found) do
+    local id, call, f = place.id, place.call, place.flow
     if not call then
       if not dry then redis.call('ZREM', keys.due, id) end
     elseif call.ceilings then
       if state.now_us > call.due_us + GRACE_MAX_US and not dry then sweep_blocked(policy, state, id, call) end
     elseif call.queued and f and still_stands(policy, state, id, call, f, own_flow, dry) then
-      places[#places + 1] = {call = call, flow = f}
+      places[#places + 1] = place
+      calls.put_back(id, place.raw, call)
+    elseif f then
+      bytes[place.field] = nil -- it may have changed
     end
+  end
+  for _, place in ipairs(places) do
+    if bytes[place.field] then flows.put_back(place.flow, bytes[place.field]) end
   end
   return places
 end

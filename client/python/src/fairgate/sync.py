@@ -100,9 +100,9 @@ class Gate:
     # For Admission and Call
 
     def _ask(self, question: Question) -> Call | Deferred | Rejected:
-        exchange = self._core.ask(question)
+        exchange, method = self._core.ask(question), self._open().Admit
         try:
-            self._run(exchange, self._open().Admit)
+            self._run(exchange, method)
         except BaseException:
             # An interrupt: nobody is going to send.
             if not question.check_only:

@@ -10,10 +10,11 @@
 //                                           PAUSE_US after the last answer; GATES: all, or one's
 //                                           number
 // `go` and `load` print a line per answer:
-//   ID GATE START_US LATENCY_US CODE OUTCOME DEGRADED REPEATED RETRY_DELAY_MS
+//   ID GATE START_US LATENCY_US CODE OUTCOME DEGRADED REPEATED RETRY_DELAY_MS MESSAGE
 // (start by the system's monotonic clock; outcome grant, defer, reject or none), then `done`.
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -34,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kChannelsPerGate = 4;
 constexpr size_t kControls = 4;
-constexpr auto kDeadline = std::chrono::seconds(5);
+constexpr auto kDeadline = std::chrono::seconds(60);  // a stall of the machine is no answer
 
 int64_t Micros(Clock::time_point t) {
   return std::chrono::duration_cast<std::chrono::microseconds>(t.time_since_epoch()).count();
@@ -67,10 +68,13 @@ class Driver {
         arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
         // A gate that was restarted is to be found again at once.
         arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-        arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+        arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                         10000);  // the time that one attempt gets
         arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-        stubs.push_back(v1::AdmissionService::NewStub(
-            grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments)));
+        auto channel =
+            grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+        channel->WaitForConnected(std::chrono::system_clock::now() + kDeadline);
+        stubs.push_back(v1::AdmissionService::NewStub(std::move(channel)));
       }
       gates_.push_back(std::move(stubs));
     }
@@ -122,12 +126,16 @@ void Print(const Call& call) {
                         : r.has_defer()  ? "defer"
                         : r.has_reject() ? "reject"
                                          : "none";
+  std::string message = call.status.error_message();
+  std::replace_if(
+      message.begin(), message.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
   const google::protobuf::Duration& delay = r.defer().retry_delay();
-  std::printf("%s\t%zu\t%lld\t%lld\t%d\t%s\t%d\t%d\t%lld\n", call.order.id.c_str(), call.order.gate,
-              static_cast<long long>(Micros(call.start)), static_cast<long long>(call.latency_us),
-              static_cast<int>(call.status.error_code()), call.status.ok() ? outcome : "none",
-              r.degraded() ? 1 : 0, r.grant().repeated() ? 1 : 0,
-              static_cast<long long>(delay.seconds() * 1000 + delay.nanos() / 1000000));
+  std::printf(
+      "%s\t%zu\t%lld\t%lld\t%d\t%s\t%d\t%d\t%lld\t%s\n", call.order.id.c_str(), call.order.gate,
+      static_cast<long long>(Micros(call.start)), static_cast<long long>(call.latency_us),
+      static_cast<int>(call.status.error_code()), call.status.ok() ? outcome : "none",
+      r.degraded() ? 1 : 0, r.grant().repeated() ? 1 : 0,
+      static_cast<long long>(delay.seconds() * 1000 + delay.nanos() / 1000000), message.c_str());
 }
 
 void PrintAll(const std::vector<std::unique_ptr<Call>>& answers) {

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import json
+import logging
 import socket
 import struct
 import sys
@@ -264,6 +265,7 @@ class FaultProxy:
 
 
 async def main() -> None:
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of writing to what was just cut
     proxy = FaultProxy(sys.argv[1], int(sys.argv[2]))
     await proxy.start()
     print(json.dumps(proxy.port), flush=True)

@@ -222,12 +222,13 @@ class Answer:
     degraded: bool
     repeated: bool
     retry_delay_ms: int
+    message: str
 
     @classmethod
     def parse(cls, line: str) -> Answer:
-        id, gate, start, latency, code, outcome, degraded, repeated, delay = line.rstrip("\n").split("\t")
+        id, gate, start, latency, code, outcome, degraded, repeated, delay, message = line.rstrip("\n").split("\t")
         return cls(id, int(gate), int(start) / 1e6, int(latency) / 1e6, int(code), outcome, degraded == "1",
-                   repeated == "1", int(delay))
+                   repeated == "1", int(delay), message)
 
 
 class Driver:

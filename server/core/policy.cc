@@ -1,12 +1,7 @@
+// What a policy may say.
 #include "server/core/policy.h"
 
-#include <google/protobuf/text_format.h>
-#include <google/protobuf/util/field_mask_util.h>
-#include <google/protobuf/util/message_differencer.h>
-
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -21,10 +16,6 @@ constexpr double kWeightMax = 1e6;
 constexpr int64_t kMs = 1000, kSecond = 1000000, kHour = 3600 * kSecond, kDay = 24 * kHour;
 
 int64_t Micros(const Duration& d) { return d.seconds() * kSecond + d.nanos() / 1000; }
-
-int64_t MicrosOr(bool has, const Duration& d, int64_t fallback) {
-  return has ? Micros(d) : fallback;
-}
 
 template <typename... Parts>
 absl::Status Bad(const Parts&... parts) {
@@ -157,117 +148,6 @@ absl::Status CheckTenants(const v1::TargetPolicy& policy, const std::set<std::st
   return absl::OkStatus();
 }
 
-// From `at_1s` for windows up to 1 s down to `at_60s` from 60 s on, along the window's logarithm.
-double SpreadFraction(int64_t window_us, double at_1s, double at_60s) {
-  const double seconds = std::clamp(static_cast<double>(window_us) / 1e6, 1.0, 60.0);
-  return at_1s + (at_60s - at_1s) * std::log(seconds) / std::log(60.0);
-}
-
-CompiledDimension Compile(const v1::DimensionPolicy& d) {
-  CompiledDimension out;
-  out.name = d.name();
-  out.limit = d.limit();
-  out.window_us = Micros(d.window());
-  if (d.has_sub_window()) {
-    const int64_t sub = Micros(d.sub_window());
-    out.limit *= static_cast<double>(sub) / static_cast<double>(out.window_us);
-    out.window_us = sub;
-  }
-  out.phase_us = Micros(d.window_phase());
-  double rate = 1, burst = 0;
-  switch (d.window_model()) {
-    case v1::WINDOW_MODEL_CONTINUOUS:
-      out.model = "continuous";
-      rate = 0.995;
-      burst = 0.9;
-      break;
-    case v1::WINDOW_MODEL_FIXED:
-      out.model = "fixed";
-      burst = SpreadFraction(out.window_us, 0.2, 0.05);
-      break;
-    default:
-      out.model = "sliding";
-      burst = SpreadFraction(out.window_us, 0.2, 0.03);
-  }
-  out.rate_fraction = d.has_rate_fraction() ? d.rate_fraction() : rate;
-  out.burst_fraction = d.has_burst_fraction() ? d.burst_fraction() : burst;
-  return out;
-}
-
-void CompileClasses(const v1::TargetPolicy& policy, CompiledPolicy* out) {
-  double sum = 0;
-  for (const v1::ClassPolicy& c : policy.classes()) sum += c.has_weight() ? c.weight() : 1;
-  for (const v1::ClassPolicy& c : policy.classes()) {
-    CompiledClass k;
-    k.name = c.name();
-    k.weight = c.has_weight() ? c.weight() : 1;
-    if (c.has_max_share()) k.max_share = c.max_share();
-    if (c.hard() && sum > 0 && k.weight > 0) {
-      k.max_share = std::min(k.max_share.value_or(1), k.weight / sum);
-    }
-    out->classes.push_back(std::move(k));
-  }
-  if (out->classes.empty()) out->classes.push_back({"default", 1, std::nullopt});
-  out->default_class = policy.default_class();
-  if (out->default_class.empty()) {
-    const CompiledClass* least = &out->classes.front();
-    for (const CompiledClass& c : out->classes) {
-      if (c.weight <= least->weight) least = &c;
-    }
-    out->default_class = least->name;
-  }
-}
-
-template <typename List>
-void MergeByName(const List& from, List* into) {
-  for (const auto& entry : from) {
-    auto it = std::find_if(into->begin(), into->end(),
-                           [&](const auto& e) { return e.name() == entry.name(); });
-    if (it != into->end()) {
-      *it = entry;
-    } else {
-      *into->Add() = entry;
-    }
-  }
-}
-
-template <typename Names, typename List>
-void RemoveByName(const Names& names, List* list) {
-  for (const std::string& name : names) {
-    for (int i = list->size() - 1; i >= 0; --i) {
-      if (list->Get(i).name() == name) list->DeleteSubrange(i, 1);
-    }
-  }
-}
-
-// Leaf fields by path; entries of repeated fields by their name.
-void Flatten(const google::protobuf::Message& message, const std::string& prefix,
-             std::map<std::string, std::string>* out) {
-  const auto* reflection = message.GetReflection();
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  reflection->ListFields(message, &fields);
-  for (const auto* field : fields) {
-    const std::string path = prefix.empty() ? field->name() : prefix + "." + field->name();
-    const bool is_duration =
-        field->message_type() != nullptr && field->message_type()->name() == "Duration";
-    if (field->is_repeated()) {
-      for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
-        const auto& entry = reflection->GetRepeatedMessage(message, field, i);
-        const auto* key = entry.GetDescriptor()->field(0);  // name, or a cap's dimension
-        Flatten(entry, absl::StrCat(path, "[", entry.GetReflection()->GetString(entry, key), "]"),
-                out);
-      }
-    } else if (is_duration) {
-      const auto& d = static_cast<const Duration&>(reflection->GetMessage(message, field));
-      (*out)[path] = absl::StrCat(static_cast<double>(Micros(d)) / 1e6, "s");
-    } else {
-      std::string text;
-      google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1, &text);
-      (*out)[path] = text;
-    }
-  }
-}
-
 }  // namespace
 
 bool IsValidName(const std::string& name) {
@@ -336,96 +216,6 @@ absl::Status ValidatePolicy(const v1::TargetPolicy& policy) {
     return Bad("places_per_flow_max: must be 1 to 100000, got ", policy.places_per_flow_max());
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<CompiledPolicy> CompilePolicy(const v1::TargetPolicy& policy) {
-  if (absl::Status status = ValidatePolicy(policy); !status.ok()) return status;
-  CompiledPolicy out;
-  out.discipline = policy.discipline() == v1::DISCIPLINE_BUCKETS ? "buckets" : "queue";
-  for (const v1::DimensionPolicy& d : policy.dimensions()) out.dims.push_back(Compile(d));
-  CompileClasses(policy, &out);
-  if (policy.has_default_tenant_weight()) out.default_weight = policy.default_tenant_weight();
-  out.listed_only = policy.listed_tenants_only();
-  out.max_defer_us = MicrosOr(policy.has_max_defer(), policy.max_defer(), 300 * kSecond);
-  out.lease_us = MicrosOr(policy.has_lease_ttl(), policy.lease_ttl(), 60 * kSecond);
-  out.retention_us = MicrosOr(policy.has_id_retention(), policy.id_retention(), kHour);
-  out.places_max = policy.places_per_flow_max() > 0 ? policy.places_per_flow_max() : 1000;
-  for (const v1::TenantPolicy& t : policy.tenants()) {
-    CompiledTenant tenant{t.name(), t.has_weight() ? t.weight() : out.default_weight, {}};
-    for (const v1::TenantCap& cap : t.caps()) {
-      tenant.caps.push_back({cap.dimension(), cap.limit(), Micros(cap.window())});
-    }
-    out.tenants.push_back(std::move(tenant));
-  }
-  return out;
-}
-
-absl::StatusOr<v1::TargetPolicy> MergePolicy(const v1::TargetPolicy& current,
-                                             const v1::ConfigureRequest& request) {
-  v1::TargetPolicy merged = request.policy();
-  if (request.has_update_mask() && request.update_mask().paths_size() > 0) {
-    merged = current;
-    merged.set_name(request.policy().name());
-    google::protobuf::FieldMask plain;
-    for (const std::string& path : request.update_mask().paths()) {
-      if (v1::TargetPolicy::descriptor()->FindFieldByName(path) == nullptr) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("update_mask: TargetPolicy has no field \"", path, "\""));
-      }
-      if (path == "dimensions") {
-        MergeByName(request.policy().dimensions(), merged.mutable_dimensions());
-      } else if (path == "classes") {
-        MergeByName(request.policy().classes(), merged.mutable_classes());
-      } else if (path == "tenants") {
-        MergeByName(request.policy().tenants(), merged.mutable_tenants());
-      } else {
-        plain.add_paths(path);
-      }
-    }
-    google::protobuf::util::FieldMaskUtil::MergeOptions options;
-    options.set_replace_message_fields(true);
-    google::protobuf::util::FieldMaskUtil::MergeMessageTo(request.policy(), plain, options,
-                                                          &merged);
-  } else if (request.has_remove()) {
-    v1::TargetPolicy bare;
-    bare.set_name(request.policy().name());
-    // Nothing but the name: a request that only removes.
-    if (google::protobuf::util::MessageDifferencer::Equals(request.policy(), bare)) {
-      merged = current;
-      merged.set_name(bare.name());
-    }
-  }
-  RemoveByName(request.remove().dimensions(), merged.mutable_dimensions());
-  RemoveByName(request.remove().classes(), merged.mutable_classes());
-  RemoveByName(request.remove().tenants(), merged.mutable_tenants());
-  return merged;
-}
-
-std::vector<v1::PolicyChange> DiffPolicy(const v1::TargetPolicy& before,
-                                         const v1::TargetPolicy& after) {
-  std::map<std::string, std::string> old_fields, new_fields;
-  Flatten(before, "", &old_fields);
-  Flatten(after, "", &new_fields);
-  std::vector<v1::PolicyChange> changes;
-  const auto add = [&](const std::string& field, std::string from, std::string to) {
-    v1::PolicyChange change;
-    change.set_field(field);
-    change.set_before(std::move(from));
-    change.set_after(std::move(to));
-    changes.push_back(std::move(change));
-  };
-  for (const auto& [field, value] : old_fields) {
-    const auto it = new_fields.find(field);
-    if (it == new_fields.end()) {
-      add(field, value, "");
-    } else if (it->second != value) {
-      add(field, value, it->second);
-    }
-  }
-  for (const auto& [field, value] : new_fields) {
-    if (!old_fields.contains(field)) add(field, "", value);
-  }
-  return changes;
 }
 
 }  // namespace fairgate

@@ -103,8 +103,8 @@ absl::Status App::Start() {
     status = Prove();
     // A remote store may come later; without our own nothing works.
     if (absl::IsUnavailable(status) && parts_->embedded == nullptr) {
-      LogWarning(absl::StrCat("the store does not answer; serving degraded until it does: ",
-                              std::string(status.message())));
+      LogWarning("store_away_at_start",
+                 {{"decisions", "degraded"}, {"error", std::string(status.message())}});
       status = absl::OkStatus();
     }
   }
@@ -218,17 +218,18 @@ absl::Status App::Seed() {
   }
   parts_->seeded = true;
   for (const std::string& target : report->written) {
-    LogInfo(absl::StrCat("target ", target, ": policy written from the file"));
+    LogInfo("policy_written", {{"target", target}, {"file", settings_.policy_file}});
   }
   for (const v1::TargetPolicy& policy : file_policies_) {
     parts_->metrics->SetPolicyDiffers(policy.name(), false);
   }
   for (const std::string& target : report->differing) {
     parts_->metrics->SetPolicyDiffers(target, true);
-    LogWarning(absl::StrCat("target ", target,
-                            ": the store's policy differs from the file's and "
-                            "stays in force; see `fairgate apply -f ",
-                            settings_.policy_file, "` or start with --policy-apply=always"));
+    LogWarning("policy_differs",
+               {{"target", target},
+                {"file", settings_.policy_file},
+                {"in_force", "store"},
+                {"hint", "see `fairgate apply -f` or start with --policy-apply=always"}});
   }
   return absl::OkStatus();
 }
@@ -239,8 +240,8 @@ absl::Status App::StartServer() {
       parts.gate.get(), parts.metrics.get(),
       [&parts](const absl::Status& status) {
         if (!parts.faulty.exchange(true)) {
-          LogError(absl::StrCat("a decision script failed, no longer serving: ",
-                                std::string(status.message())));
+          LogError("script_failed",
+                   {{"serving", "false"}, {"error", std::string(status.message())}});
           parts.SetServing(false);
         }
       },
@@ -310,12 +311,13 @@ void App::Upkeep() {
     const absl::Status status = Prove();
     if (status.ok()) {
       if (parts.faulty.exchange(false)) {
-        LogInfo("the self-test passes again: serving");
+        LogInfo("self_test_passed", {{"serving", "true"}});
       }
       parts.SetServing(true);
     } else if (!absl::IsUnavailable(status)) {
       if (!parts.faulty.exchange(true)) {
-        LogError(std::string(status.message()));
+        LogError("self_test_failed",
+                 {{"serving", "false"}, {"error", std::string(status.message())}});
       }
       parts.SetServing(false);
     }
@@ -323,7 +325,8 @@ void App::Upkeep() {
   if (parts.proven && !parts.seeded) {
     const absl::Status status = Seed();
     if (!status.ok() && !absl::IsUnavailable(status)) {
-      LogError(absl::StrCat("policy file: ", std::string(status.message())));
+      LogError("policy_file_failed",
+               {{"file", settings_.policy_file}, {"error", std::string(status.message())}});
       parts.seeded = true;  // trying again would say the same every second
     }
   }

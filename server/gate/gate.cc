@@ -230,7 +230,9 @@ void Gate::Keep(const ReleaseQuery& query) {
   kept_.push_back(query);
   if (kept_.size() <= options_.releases_kept_max) return;
   kept_.pop_front();
-  if (dropped_++ == 0) LogWarning("too many releases to keep: the oldest are lost");
+  if (dropped_++ == 0) {
+    LogWarning("releases_dropped", {{"kept_max", absl::StrCat(options_.releases_kept_max)}});
+  }
 }
 
 void Gate::Configure(const v1::ConfigureRequest& request, Callback<v1::ConfigureResponse> done) {
@@ -268,9 +270,9 @@ void Gate::Refresh(const std::string& target, uint64_t seen_version) {
 void Gate::MarkStore(bool up) {
   if (store_up_.exchange(up) == up) return;
   if (up) {
-    LogInfo("the store answers again");
+    LogInfo("store_back");
   } else {
-    LogWarning("the store does not answer: decisions are degraded");
+    LogWarning("store_away", {{"decisions", "degraded"}});
   }
 }
 
@@ -303,7 +305,9 @@ void Gate::ReplayGrants(const std::shared_ptr<Replay>& replay) {
       } else {
         degraded_.Debited(query);
         if (!decision.ok()) {
-          LogWarning("replay of a degraded grant: " + std::string(decision.status().message()));
+          LogWarning("replay_refused", {{"target", query.target},
+                                        {"request_id", query.request_id},
+                                        {"error", std::string(decision.status().message())}});
         }
       }
       if (--replay->open > 0) return;

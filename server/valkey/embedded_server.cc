@@ -197,7 +197,7 @@ void EmbeddedServer::Watch() {
       return;
     }
     if (Clock::now() - started > std::chrono::seconds(10)) backoff_ms = kBackoffMinMs;
-    LogWarning("the embedded valkey-server ended: starting it again");
+    LogWarning("embedded_store_ended", {{"directory", directory_}, {"action", "start again"}});
     if (WaitUntilStopping(backoff_ms)) return;
     backoff_ms = std::min(kBackoffMaxMs, backoff_ms * 2);
     started = Clock::now();

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_format.h"
+#include "server/core/jain_index.h"
 
 namespace fairgate::cli {
 namespace {
@@ -77,16 +78,6 @@ void FlowTally::Add(const FlowTally& other) {
   degraded += other.degraded;
   errors += other.errors;
   waits_s.insert(waits_s.end(), other.waits_s.begin(), other.waits_s.end());
-}
-
-double JainIndex(const std::vector<double>& values) {
-  double sum = 0;
-  double squares = 0;
-  for (const double value : values) {
-    sum += value;
-    squares += value * value;
-  }
-  return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 1;
 }
 
 double Quantile(std::vector<double> values, double part) {

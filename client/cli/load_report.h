@@ -28,10 +28,6 @@ struct FlowTally {
 // By class and tenant.
 using FlowTallies = std::map<std::pair<std::string, std::string>, FlowTally>;
 
-// Jain's index, (sum x)^2 / (n sum x^2): 1 when all are equal, 1/n when one has everything; 1 for
-// no values or all zeros.
-double JainIndex(const std::vector<double>& values);
-
 // The value that the given part (0 to 1) of the values does not exceed (nearest rank); 0 for none.
 double Quantile(std::vector<double> values, double part);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/core/jain_index.h"
+
 namespace fairgate {
 namespace {
 
@@ -69,16 +71,6 @@ std::vector<double> Divide(const std::vector<double>& class_weights,
 }
 
 }  // namespace
-
-double JainIndex(const std::vector<double>& values) {
-  double sum = 0;
-  double squares = 0;
-  for (const double value : values) {
-    sum += value;
-    squares += value * value;
-  }
-  return squares > 0 ? sum * sum / (static_cast<double>(values.size()) * squares) : 1;
-}
 
 std::vector<double> MaxMinShares(const std::vector<double>& class_weights,
                                  const std::vector<FairFlow>& flows,

@@ -12,10 +12,6 @@
 
 namespace fairgate {
 
-// Jain's index (Σx)²/(n·Σx²): 1 when all are equal, 1/n when one has everything. 1 for no or only
-// zero values, which nobody can call unfair.
-double JainIndex(const std::vector<double>& values);
-
 // One flow that wants service.
 struct FairFlow {
   size_t class_index = 0;

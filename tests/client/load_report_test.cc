@@ -5,13 +5,6 @@
 namespace fairgate::cli {
 namespace {
 
-TEST(LoadReportTest, JainIndexIsOneForEqualsAndOneOverNForAMonopoly) {
-  EXPECT_DOUBLE_EQ(JainIndex({5, 5, 5}), 1);
-  EXPECT_DOUBLE_EQ(JainIndex({7, 0, 0, 0}), 0.25);
-  EXPECT_DOUBLE_EQ(JainIndex({}), 1);
-  EXPECT_DOUBLE_EQ(JainIndex({0, 0}), 1);
-}
-
 TEST(LoadReportTest, QuantileIsTheNearestRank) {
   EXPECT_EQ(Quantile({4, 1, 3, 2}, 0.5), 2);
   EXPECT_EQ(Quantile({4, 1, 3, 2}, 0.95), 4);

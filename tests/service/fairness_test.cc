@@ -1,6 +1,7 @@
 #include "server/metrics/fairness.h"
 
 #include "gtest/gtest.h"
+#include "server/core/jain_index.h"
 
 namespace fairgate {
 namespace {

@@ -1,7 +1,6 @@
 #include "server/gate/degraded_mode.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +42,18 @@ absl::Status CheckNames(const AdmitQuery& query, const CompiledPolicy& policy) {
 bool IsListed(const std::string& tenant, const CompiledPolicy& policy) {
   return std::any_of(policy.tenants.begin(), policy.tenants.end(),
                      [&](const CompiledTenant& t) { return t.name == tenant; });
+}
+
+Defer MakeDefer(const AdmitQuery& query, const CompiledPolicy& policy,
+                const LocalCaps::Answer& answer) {
+  constexpr absl::Duration kGrain = absl::Milliseconds(1);
+  Defer defer;
+  defer.projected_wait = absl::Ceil(answer.wait, kGrain);
+  const absl::Duration most = std::max(kGrain, absl::Microseconds(policy.max_defer_us));
+  defer.retry_delay =
+      absl::Ceil(std::clamp(std::max(answer.wait, query.timer_floor), kGrain, most), kGrain);
+  defer.limited_by.push_back({Layer::kTarget, answer.limited_by});
+  return defer;
 }
 
 }  // namespace
@@ -96,12 +107,12 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
     decision.outcome = std::move(reject);
     return decision;
   }
-  const bool repeated = numbers_.contains(KeyOf(query.target, query.request_id, query.attempt));
+  const std::string key = KeyOf(query.target, query.request_id, query.attempt);
+  const bool repeated = numbers_.contains(key);
   Grant grant;
   grant.lease_expires_in = absl::Microseconds(target.policy.lease_us);
   grant.repeated = repeated;
-  double wait_s = 0;
-  std::string limiting;
+  std::vector<LocalCaps::Cost> costs;
   for (const CompiledDimension& d : target.policy.dims) {
     const double cost = CostIn(query, d.name);
     if (cost <= 0) continue;
@@ -116,33 +127,17 @@ absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time
       decision.outcome = std::move(reject);
       return decision;
     }
-    const double rate = part / (static_cast<double>(d.window_us) / 1e6);
-    auto [bucket, fresh] = target.buckets.try_emplace(d.name, Bucket{part, now});
-    Bucket& b = bucket->second;
-    b.level = std::min(part, b.level + std::max(0.0, absl::ToDoubleSeconds(now - b.at)) * rate);
-    b.at = now;
-    // A cost above this server's part needs a full bucket and then goes into debt.
-    const double short_by = std::min(cost, part) - b.level;
-    if (short_by > 1e-9 && short_by / rate > wait_s) {
-      wait_s = short_by / rate;
-      limiting = d.name;
-    }
+    costs.push_back({d.name, cost, part, part / (static_cast<double>(d.window_us) / 1e6)});
   }
-  if (wait_s > 0) {
-    Defer defer;
-    const double most_ms = static_cast<double>(target.policy.max_defer_us) / 1e3;
-    const double floor_ms = absl::ToDoubleMilliseconds(query.timer_floor);
-    defer.projected_wait = absl::Milliseconds(std::ceil(wait_s * 1e3));
-    defer.retry_delay = absl::Milliseconds(
-        std::ceil(std::clamp(std::max(wait_s * 1e3, floor_ms), 1.0, std::max(1.0, most_ms))));
-    defer.limited_by.push_back({Layer::kTarget, limiting});
+  const LocalCaps::Answer answer = target.caps.Ask(key, costs, now);
+  if (answer.wait > absl::ZeroDuration()) {
+    Defer defer = MakeDefer(query, target.policy, answer);
+    if (!query.check_only) target.caps.Promise(key, costs, now + defer.retry_delay);
     decision.outcome = std::move(defer);
     return decision;
   }
   if (!repeated && !query.check_only) {
-    for (const auto& [name, cost] : grant.debited) {
-      if (auto b = target.buckets.find(name); b != target.buckets.end()) b->second.level -= cost;
-    }
+    target.caps.Take(key, costs);
     Remember(query);
   }
   decision.outcome = std::move(grant);

@@ -16,6 +16,7 @@
 #include "server/core/decision.h"
 #include "server/core/policy.h"
 #include "server/core/request.h"
+#include "server/gate/local_caps.h"
 #include "server/store/admission_store.h"
 
 namespace fairgate {
@@ -31,9 +32,9 @@ class DegradedMode {
   void SetGates(uint32_t gates);
 
   // open: a Grant. bounded: a Grant while this server's part of every cap lasts (one window's worth
-  // at first, refilled steadily), else a Defer until it holds the cost. closed, or a target never
-  // seen: kUnavailable. kInvalidArgument: a class or dimension that the target does not have. An id
-  // that was granted degraded is granted again, and takes nothing more.
+  // at first, refilled steadily), else a Defer until it is the caller's turn (LocalCaps). closed,
+  // or a target never seen: kUnavailable. kInvalidArgument: a class or dimension that the target
+  // does not have. An id that was granted degraded is granted again, and takes nothing more.
   absl::StatusOr<Decision> Admit(const AdmitQuery& query, absl::Time now);
 
   // What was granted and is not yet debited in the store, oldest first: at most `most` grants
@@ -46,15 +47,11 @@ class DegradedMode {
   bool IsPending(const std::string& target, const std::string& request_id, uint32_t attempt) const;
 
  private:
-  struct Bucket {
-    double level = 0;
-    absl::Time at;
-  };
   struct Target {
     uint64_t version = 0;
     v1::StoreLossMode mode = v1::STORE_LOSS_MODE_BOUNDED;
     CompiledPolicy policy;
-    std::map<std::string, Bucket> buckets;
+    LocalCaps caps;
   };
 
   void Remember(const AdmitQuery& query);  // with mutex_ held

@@ -44,7 +44,7 @@ TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
   mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
   mode.SetGates(2);
   EXPECT_EQ(Grants(mode, 20, kStart), 5);
-  const auto deferred = mode.Admit(Call(99), kStart);
+  const auto deferred = mode.Admit(Call(5), kStart);
   EXPECT_EQ(std::get<Defer>(deferred->outcome).retry_delay, absl::Seconds(12));
   // ids that were granted stay granted, and twelve seconds hold one more
   EXPECT_EQ(Grants(mode, 20, kStart + absl::Seconds(12)), 6);
@@ -63,6 +63,49 @@ TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
   EXPECT_EQ(left[0].request_id, "id1");
   cursor = 0;
   EXPECT_TRUE(mode.Granted(&cursor, 10, {"t"}).empty());
+}
+
+absl::Duration Wait(DegradedMode& mode, int i, absl::Time now, bool check_only = false) {
+  AdmitQuery query = Call(i);
+  query.check_only = check_only;
+  const auto decision = mode.Admit(query, now);
+  const auto* defer = std::get_if<Defer>(&decision->outcome);
+  return defer != nullptr ? defer->retry_delay : absl::ZeroDuration();
+}
+
+TEST(DegradedModeTest, ACrowdIsSpreadByTheRate) {
+  DegradedMode mode;
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  EXPECT_EQ(Grants(mode, 10, kStart), 10);
+  for (int n = 1; n <= 20; ++n) {
+    EXPECT_EQ(Wait(mode, 100, kStart, /*check_only=*/true), n * absl::Seconds(6)) << "no place";
+    EXPECT_EQ(Wait(mode, 10 + n, kStart), n * absl::Seconds(6));
+  }
+  // Asking early costs nothing and moves nobody.
+  EXPECT_EQ(Wait(mode, 13, kStart + absl::Seconds(1)), absl::Seconds(17));
+  EXPECT_EQ(Wait(mode, 99, kStart + absl::Seconds(1)), absl::Seconds(125));
+  // Each is granted when its wait is over.
+  for (int n = 1; n <= 20; ++n) {
+    EXPECT_EQ(Wait(mode, 10 + n, kStart + n * absl::Seconds(6)), absl::ZeroDuration()) << n;
+  }
+}
+
+TEST(DegradedModeTest, WhoIsDueIsNotRobbedByANewcomer) {
+  DegradedMode mode;
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  EXPECT_EQ(Grants(mode, 10, kStart), 10);
+  EXPECT_EQ(Wait(mode, 11, kStart), absl::Seconds(6));
+  const absl::Time late = kStart + absl::Milliseconds(6500);
+  EXPECT_GT(Wait(mode, 12, late), absl::ZeroDuration()) << "the newcomer";
+  EXPECT_EQ(Wait(mode, 11, late), absl::ZeroDuration());
+}
+
+TEST(DegradedModeTest, AWaiterThatNeverReturnsGivesItsPlaceBack) {
+  DegradedMode mode;
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  EXPECT_EQ(Grants(mode, 10, kStart), 10);
+  EXPECT_EQ(Wait(mode, 11, kStart), absl::Seconds(6));
+  EXPECT_EQ(Wait(mode, 12, kStart + absl::Seconds(9)), absl::ZeroDuration());
 }
 
 TEST(DegradedModeTest, OpenGrantsAndClosedAnswersUnavailable) {

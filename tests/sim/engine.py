@@ -22,6 +22,7 @@ REJECTED_PAUSE = 1.0
 class Conditions:
     timers: Timers = TIMERS["normal"]
     hold: float = 0.0  # max_hold of every Admit
+    hints: bool = True  # a 429 is released with its retry hint; else the refused caller alone waits for that
 
 
 class Call:
@@ -302,9 +303,14 @@ class Engine:
         self.at(self.now + 2 * self._hop(), self._tell_refused, call)
 
     def _tell_refused(self, call: Call) -> None:
-        self._release(call, {"outcome": "rate_limited", "usage": {}, "retry_after_us": call.tries * 1000})
         call.attempt += 1
-        self._wait(call)
+        if self.conditions.hints:
+            told = {"outcome": "rate_limited", "usage": {}, "retry_after_us": call.tries * 1000}
+            self._release(call, told, call.attempt - 1)
+            self._wait(call)
+        else:  # its charge stays: the next attempt settles this one as unknown
+            timers = call.source.flow.timers or self.conditions.timers
+            self.at(self.now + max(timers.floor, call.tries / 1000) + timers.late(self.rng), self._wait, call)
 
     def _done(self, call: Call) -> None:
         flow = call.source.flow
@@ -319,9 +325,9 @@ class Engine:
             else:
                 self._start(call.source)
 
-    def _release(self, call: Call, args: dict[str, Any]) -> None:
+    def _release(self, call: Call, args: dict[str, Any], attempt: int = 0) -> None:
         self.target.now_us = START_US + round(self.now * 1e6)
-        args.update(id=call.id, attempt=call.attempt, action="settle")
+        args.update(id=call.id, attempt=attempt or call.attempt, action="settle")
         self.target.call("release", args)
 
     def _change(self, change: Any) -> None:

@@ -35,7 +35,9 @@ class Worker:
             discipline, _, off = job.arm.partition("-")
             self._scripts.load(off)
             gate = Gate(self._connection, self._scripts, scenario, discipline)
-        engine = Engine(scenario, gate, job.seed, Conditions(TIMERS[job.timers], job.hold))
+        engine = Engine(
+            scenario, gate, job.seed, Conditions(TIMERS[job.timers], job.hold, hints=not job.arm.startswith("buckets"))
+        )
         began = time.perf_counter()
         engine.run()
         result = measure(engine)

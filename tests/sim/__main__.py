@@ -10,6 +10,7 @@ import argparse
 import itertools
 import json
 import pathlib
+import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -103,6 +104,7 @@ def _run_cells(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the Valkeys end, too
     parser = argparse.ArgumentParser(
         prog="python -m sim", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

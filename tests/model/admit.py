@@ -317,15 +317,31 @@ class Question:
             gate.notes.add("blocked_not_swept")
         return places
 
-    def needs(self, call: Call, kept: Vector) -> tuple[Vector, Vector]:
-        """Headroom that L1 must show: the cost with a margin for noisy estimates in flight; and with the reserve."""
-        bare, full = [], []
+    def bare_needs(self, call: Call) -> Vector:
+        """Headroom that L1 must show: the cost with a margin for noisy estimates in flight."""
+        bare = []
         for d, p in enumerate(self.policy.dims):
             own = 0.0 if call.bound else self.f.variance.get(d, 0.0)
             noise = self.state.open_variance(d) + own if own > 0 else 0.0
             bare.append(min(at(call.debit, d) + k.MARGIN_Z * math.sqrt(noise), p.depth))
-            full.append(max(bare[d], min(bare[d] + kept[d], p.depth)))
-        return bare, full
+        return bare
+
+    def look_around(self, call: Call, places: list[tuple[Call, Flow]]) -> tuple[float, Vector, bool]:
+        """Seconds until the call's turn, what L1 keeps for better places, and whether it asks out of turn."""
+        state, f, turns, policy = self.state, self.f, self.turns, self.policy
+        rate = turns.service_rate()
+        turn_s = turns.wait_s(f, call.before, rate)
+        debit = [at(call.debit, d) for d in range(len(policy.dims))]
+        kept = turns.reserve(f, turns.turn_key(f, call.before), places, debit)
+        threshold_s = max(k.OUT_OF_TURN_MIN_S, 2 * (state.mean_sigma or 0.0))
+        self.gate.near(turn_s, threshold_s)
+        out_of_turn = len(state.queued()) > len(state.queued(flow=f)) and turn_s > threshold_s
+        if out_of_turn:  # only from what would soon spill
+            kept = [max(x, k.BANK * p.hold * p.depth) for x, p in zip(kept, policy.dims)]
+        return turn_s, kept, out_of_turn
+
+    def take(self, call: Call, ceilings: list[tuple[Ceiling, float]], joining: bool) -> Answer:
+        return self.too_late(call, k.DEFER_MIN_US, None) if self.is_past() else self.grant(call, ceilings, joining)
 
     def caps_wait(self, call: Call, need: Vector) -> tuple[float, str | None]:
         worst, short = max(0, self.state.pause_us - self.state.now_us) / 1e6, None
@@ -358,23 +374,15 @@ class Question:
         joining = not call.queued  # fresh, lost to a sweep, or blocked before
         if joining:
             call.before = f.enqueued if self.fresh or call.blocked is not None else f.left
-        rate = turns.service_rate()
-        self.saw_places = True
         places = self.sweep(self.gate)
-        turn_s = turns.wait_s(f, call.before, rate)
-        debit = [at(call.debit, d) for d in range(len(policy.dims))]
-        kept = turns.reserve(f, turns.turn_key(f, call.before), places, debit)
-        threshold_s = max(k.OUT_OF_TURN_MIN_S, 2 * (state.mean_sigma or 0.0))
-        others = len(state.queued()) > len(state.queued(flow=f))
-        self.gate.near(turn_s, threshold_s)
-        out_of_turn = others and turn_s > threshold_s
-        if out_of_turn:  # only from what would soon spill
-            kept = [max(x, k.BANK * p.hold * p.depth) for x, p in zip(kept, policy.dims)]
-        bare, full = self.needs(call, kept)
-        if self.force or (eligible and self.caps_hold(call, full, out_of_turn)):
-            if self.is_past():
-                return self.too_late(call, k.DEFER_MIN_US, None)
-            return self.grant(call, ceilings, joining)
+        bare = self.bare_needs(call)
+        if self.force or (not state.queued() and eligible and self.caps_hold(call, bare, False)):
+            return self.take(call, ceilings, joining)  # nobody stands before it
+        self.saw_places = True
+        turn_s, kept, out_of_turn = self.look_around(call, places)
+        full = [min(x + y, p.depth) for x, y, p in zip(bare, kept, policy.dims)]
+        if eligible and self.caps_hold(call, full, out_of_turn):
+            return self.take(call, ceilings, joining)
         return self.defer(call, ceilings, ceiling, blocked_s, eligible, joining, turn_s, bare, full)
 
     def grant(self, call: Call, ceilings: list[tuple[Ceiling, float]], joining: bool) -> Answer:
@@ -414,13 +422,15 @@ class Question:
             if deadline_us <= 0 or projected_us > deadline_us:
                 return self.too_late(call, projected_us, short)
         hold = args.get("hold_us", 0) >= projected_us
-        delay = projected_us if hold else max(args.get("timer_floor_us", 0), projected_us - f.late_us)
+        delay = projected_us
+        if not hold:  # its timer is late; who may be held comes earlier, and goes at the very moment
+            delay = max(args.get("timer_floor_us", 0), projected_us - f.late_us - args.get("hold_us", 0) / 2)
         delay_us = min(policy.max_defer_us, max(k.DEFER_MIN_US, up_to_ms(delay)))
 
         limits = [] if eligible else [ceiling]
         self.gate.near(turn_s, 0.0)
         if turn_s > 0 or short is None:
-            own = max(0.0, call.before - f.left) > 0 or any(h.tag < f.tag for h in self.turns.heads(self.cls))
+            own = max(0.0, call.before - f.left) > 0 or self.turns.heads_before(f, f.tag) > 0
             limits.append(["tenant" if own else "class", ""])
         if short is not None:
             limits.append(["target", short])
@@ -461,6 +471,8 @@ class Question:
             if not self.fresh:
                 state.calls[call.id] = self.before
             return 0
+        if self.fresh or call.lost:
+            call.big = any(p.limit > 0 and at(call.debit, d) > k.BIG * p.depth for d, p in enumerate(self.policy.dims))
         state.calls[call.id] = call
         if eligible:
             leases.unblock(call)

@@ -6,9 +6,10 @@ EPOCH_TAG_S = 1000.0         # first virtual time; leaves room for credit below 
 # Windows
 FIXED_GUARD_S = 0.003        # part of a fixed window's end that is not used ...
 FIXED_GUARD_PART = 1 / 20    # ... at most this part of the window
-SLOTS = 100                  # slots of a sliding window; a slot leaves SLOTS + 1 slots after it began
+SLOTS = 200                  # slots of a sliding window; a slot leaves SLOTS + 1 slots after it began
 HISTORY_MAX = 8              # kept points of least headroom of a continuous bucket
-SMOOTH_BANK = 0.12           # part of the smoothing bucket that callers out of turn must leave
+SPREAD_BANK = 0.25           # part of a fixed window's lead that callers out of turn must leave
+SMOOTH_BANK = 0.35           # part of the smoothing bucket that callers out of turn must leave
 HOLD_CONTINUOUS = 0.5        # part of the depth that is kept back at most for places past their time, by window model
 HOLD_COUNTED = 0.03
 HORIZON_MAX_S = 2.0          # how far ahead of now the reserve looks
@@ -16,6 +17,8 @@ HORIZON_WINDOW_PART = 0.1    # for counted windows
 
 # Turn order
 LOOK = 8                     # due places looked at per decision
+LOOK_BIG = 4                 # ... and big ones whose turn is further off, up to a window ahead
+BIG = 0.1                    # a call that takes more of a dimension's depth is saved for from a window ahead
 OVERDUE_US = 100_000         # later than this, a place no longer stands before its own siblings
 GRACE_MIN_US = 250_000       # a place is given up after clip(3 deviations of lateness, min, max) past its time
 GRACE_MAX_US = 3_000_000
@@ -25,6 +28,7 @@ BANK = 0.25                  # part of the hold that callers out of turn must le
 OUT_OF_TURN_MIN_S = 0.2      # further from its turn than this (or two mean shares) a caller is out of turn
 PULSE_MIN_S = 0.1            # bounds of the lag that unequal tags of heads add to a forecast
 PULSE_MAX_S = 0.5
+SPARE_S = 0.05               # most that a place waits longer for the siblings before it
 OTHER_CLASS_S = 0.05         # what one call of another class may add to a forecast
 SIGMA_MIN = 1e-9             # least dominant share of a call
 TIE = 1e-12                  # virtual times closer than this are equal
@@ -38,7 +42,7 @@ PROFILE_GAIN = 0.2
 LATE_GAIN = 0.1
 LATE_MAX_US = 5_000_000
 DEVIATION_FIRST_US = 50_000
-MARGIN_Z = 1.0               # standard deviations of estimates in flight that L1 keeps as headroom
+MARGIN_Z = 1.25              # standard deviations of estimates in flight that L1 keeps as headroom
 
 # Forecasts
 DEFER_MIN_US = 1000

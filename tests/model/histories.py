@@ -80,8 +80,6 @@ class Author:
 
     def move(self, us: float) -> None:
         self.now_us += int(us)
-        if self.discipline == "buckets" and us > 0:  # time that passes before a Release is a known defect there
-            self.add(ask="admit", id=f"look{self.now_us}", tenant="look", check=True)
 
     def cost(self) -> dict[str, float]:
         rng, cost = self.rng, {}

@@ -95,13 +95,16 @@ def move_tags(policy: Policy, state: State, f: Flow, before: float) -> None:
     """The class's tag follows the flow's; nobody falls further back than about one second of its share."""
     c = state.classes[f.cls]
     second = state.share if state.share > 0 else 1.0
+    own = f.tag - before  # the class is charged what the call cost, not the lift that follows
     floor = c.virtual - second / max(state.weight_sum(f.cls), f.weight)
     if f.tag < floor:
-        lift = floor - f.tag
-        f.finish = {d: tag + lift if tag > 0 else tag for d, tag in f.finish.items()}
+        short = f.tag
+        f.finish = {d: tag + floor - short if tag > 0 else tag for d, tag in f.finish.items()}
+        if f.tag != floor and state.queued(flow=f):
+            state.note("lifted_tag_rounds")
     weight = policy.classes[f.cls].weight
     if weight > 0:
-        c.finish = max(c.finish + (f.tag - before) * f.weight / weight, min(c.finish, state.virtual - second))
+        c.finish = max(c.finish + own * f.weight / weight, min(c.finish, state.virtual - second))
 
 
 def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, actual: Usage) -> bool:

@@ -37,6 +37,7 @@ class Call:
     overdue: bool = False
     lost: bool = False
     parked: bool = False
+    big: bool = False
     blocked: list[tuple[Any, float, float]] | None = None  # (ceiling, its enqueued before, need)
     told_us: int | None = None
     due_us: int = 0

@@ -120,10 +120,11 @@ class Turns:
         return self.class_finish(f.cls) + lag * max(self.state.weight_sum(f.cls), f.weight) / w
 
     def heads_before(self, f: Flow, reach: float) -> int:
-        """Other flows of the class whose tag is less than `reach`."""
-        for h in self.heads(f.cls):
+        """Other flows of the class that stand before this one when its tag is `reach`; equal tags go by name."""
+        others = [h for h in self.heads(f.cls) if h is not f]
+        for h in others:
             self.near(h.tag, reach)
-        return sum(1 for h in self.heads(f.cls) if h.tag < reach and h is not f)
+        return sum(1 for h in others if (h.tag, h.field) < (reach, f.field))
 
     def wait_s(self, f: Flow, before: float, rate: float) -> float:
         """Forecast: work before the place in its class and in the others, over the service rate."""
@@ -134,7 +135,10 @@ class Turns:
         pulse = max(k.PULSE_MIN_S, min(0.5 * mean, k.PULSE_MAX_S))
         heads = self.heads(f.cls)
         lag = reach * sum(h.weight for h in heads) - sum(h.weight * h.tag for h in heads)
-        work = max(own, others, lag + min(others, pulse))
+        spare = min(mean, k.SPARE_S) if f.standing == "waiting" and f.tag < reach else 0.0  # few come before their turn
+        if 0 < own < 1e-12:  # what is left of a sum that should be 0
+            self.near(own, 0.0)
+        work = max(own, others, lag + spare + min(others, pulse))
         waiting = [cls for cls in range(len(self.state.classes)) if self.omega(cls) > 0 and self.waits(cls)]
         if w <= 0:  # background: after all that waits with weight
             backlog = max([0.0] + [self.state.waiting_cost(d) / p.cap for d, p in enumerate(self.policy.dims)
@@ -157,9 +161,11 @@ class Turns:
         grace period lose the place on the way (`dry`: are only passed over). Answers also the flows that this touched, and
         who was lost at a ceiling."""
         state, places, touched, blocked = self.state, [], [], []
-        due = sorted((c for c in state.calls.values() if c.is_due and c.due_us <= state.now_us + horizon_us),
-                     key=lambda c: (c.due_us, c.id.encode()))
-        for call in due[:k.LOOK]:
+        in_line = sorted((c for c in state.calls.values() if c.is_due), key=lambda c: (c.due_us, c.id.encode()))
+        window_us = max([0] + [p.window_us for p in self.policy.dims if p.limit > 0])
+        due = [c for c in in_line if c.due_us <= state.now_us + horizon_us][:k.LOOK]
+        due += [c for c in in_line if c.big and c.due_us < state.now_us + window_us][:k.LOOK_BIG]
+        for call in dict.fromkeys(due):
             if call.id == own_id:
                 continue
             f = state.flows[call.cls, call.tenant]
@@ -193,7 +199,7 @@ class Turns:
             ahead_s = max(0, call.due_us - self.state.now_us) / 1e6
             for d, p in enumerate(self.policy.dims):
                 c = at(call.debit, d)
-                if c > 0 and p.limit > 0 and ahead_s <= p.horizon_s:
+                if c > 0 and p.limit > 0 and (ahead_s <= p.horizon_s or call.big):
                     total[d] += c
                     if ahead_s <= 0:
                         total[d] = min(total[d], max(p.hold * p.depth - cost[d], c))

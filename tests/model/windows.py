@@ -155,7 +155,10 @@ class FixedWindow:
     def available(self, cost: float = 0, out_of_turn: bool = False) -> float:
         if self.p.window_s - self.into_s < self.guard_s:
             return -1.0
-        return self.allowed(self.into_s) - self.count
+        lead_s = self.p.burst_fraction * self.p.window_s
+        spreading = self.into_s + lead_s < self.p.window_s - self.guard_s
+        bank = k.SPREAD_BANK * lead_s * self.p.rate if out_of_turn and spreading else 0.0
+        return self.allowed(self.into_s) - self.count - bank
 
     def wait_s(self, need: float) -> float:
         p, usable_s = self.p, self.p.window_s - self.guard_s

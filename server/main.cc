@@ -1,5 +1,7 @@
 // fairgate-server. Exit codes: 0 after SIGTERM or SIGINT; 1 the server cannot start (port, store,
 // self-test); 2 wrong flags, settings or policy file.
+#include <google/protobuf/stubs/logging.h>
+
 #include <csignal>
 #include <ctime>
 #include <iostream>
@@ -24,6 +26,8 @@ int main(int argc, char** argv) {
   sigaddset(&stop, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // Else every call with a name that is no UTF-8 is a line on standard error.
+  google::protobuf::SetLogHandler(nullptr);
 
   absl::StatusOr<fairgate::ParsedSettings> parsed = fairgate::ParseSettings(argc, argv);
   if (!parsed.ok()) {

@@ -87,6 +87,9 @@ class Gate:
         if question.saw_time:
             self.pass_time(args["clock_us"])
             leases.reap(self.state, self.policy)
+            c = self.state.classes[question.cls]
+            if c.finish < self.state.virtual and not self.turns.waits(question.cls):
+                self.notes.add("check_wakes_class")
             if question.saw_places:
                 self.turns.service_rate()
             if question.saw_shares:

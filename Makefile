@@ -58,9 +58,7 @@ fuzz: ## Build the fuzz targets and run each for a minute at most
 lint: ## Check format, Lua, protos and deployment files
 	deploy/setup/install.sh test
 	files="$(SOURCES)"; [ -z "$$files" ] || clang-format --dry-run --Werror $$files
-	cmake -DSCRIPT_DIR=server/lua -DENTRIES="$$(ls server/lua/*.lua | paste -sd ';')" \
-	  -DBUNDLE_DIR=build/lint/lua -DCODE_DIR=build/lint/code -P server/cmake/BundleLua.cmake
-	luacheck --quiet build/lint/lua
+	luacheck --quiet server/lua
 	build/venv/bin/buf lint proto
 	build/venv/bin/hadolint docker/Dockerfile
 	build/venv/bin/docker-compose -f docker/compose.yaml config --quiet

@@ -6,7 +6,6 @@ local calls = require('calls')
 local ceilings = require('ceilings')
 local estimates = require('estimates')
 local flows = require('flows')
-local keys = require('keys')
 local policies = require('policies')
 local queue = require('queue')
 local states = require('states')
@@ -60,6 +59,12 @@ local function impossible(policy, entry, raw)
   end
 end
 
+local function too_late(args)
+  if args.deadline_us and args.deadline_us <= 0 then
+    return {reason = 'deadline_unreachable', message = 'the deadline is over'}
+  end
+end
+
 -- One question while it is decided: {args, id, policy, entry, class, class_name, raw, state, flow, book, call, expired}.
 -- entry: the policy's of the tenant, book: its ceilings; call: what is known of the id, nil when it is to be decided anew.
 
@@ -95,10 +100,8 @@ end
 
 -- The call waits no more, wherever it did.
 local function abandon(q, call)
-  if call.ceilings then
-    ceilings.unblock(q.state, call, q.book)
-    ceilings.save_book(call.tenant, q.book)
-  end
+  ceilings.unblock(q.state, call, q.args.tenant, q.book)
+  ceilings.save_book(q.args.tenant, q.book)
   leave_line(q, call)
   calls.set_due(q.state, q.id, call, 0)
 end
@@ -112,6 +115,7 @@ local function recall(q)
   end
   local repeated = args.attempt == call.attempt
   if call.state == 's' or call.state == 'x' then
+    q.remembered = true
     if not repeated then return nil end
     return reject(q, {reason = 'already_settled', message = 'this attempt was settled; send again as the next attempt'})
   end
@@ -124,12 +128,13 @@ local function recall(q)
   if call.state == 'l' then
     if repeated then
       states.save(q.state, q.policy)
-      return answer(q, {outcome = 'grant', debited = named(q.policy, call), repeated = true, admits = call.admits, waited_us = 0,
-        lease_us = math.max(0, call.expires_us - q.state.now_us)})
+      return answer(q, {outcome = 'grant', debited = named(q.policy, call), repeated = true, admits = call.admits,
+        waited_us = 0, lease_us = math.max(0, call.expires_us - q.state.now_us)})
     end
     if not args.check then -- the former send is unknown: its charge stays
       calls.close_lease(q.policy, q.state, call)
-      redis.call('ZREM', keys.expiry, q.id)
+      calls.remember(q.policy, q.state, q.id, call, 's')
+      q.remembered = true
     end
   elseif field then -- another question, as the next attempt: it starts anew
     if not args.check then abandon(q, call) end
@@ -158,7 +163,7 @@ end
 
 local function decide_by_buckets(q)
   local args, policy = q.args, q.policy
-  local result = buckets.decide(policy, q.state, q.flow, q.call, args.force, args.check)
+  local result = buckets.decide(q)
   if result.granted and not args.check then calls.open_lease(policy, q.state, q.id, q.call) end
   save(q)
   if result.granted then return granted(q) end
@@ -174,19 +179,30 @@ end
 
 local function decide_by_queue(q)
   local args, call, state = q.args, q.call, q.state
+  local c = state.classes[q.class]
+  local class_tag = c.F
   local result = queue.decide(q)
+  if args.check then c.F = class_tag end -- an idle class stays where it is
   if result.granted then
     if not args.check then calls.open_lease(q.policy, state, q.id, call) end
     save(q)
     return granted(q)
   end
   local projected_us = math.max(1000, math.ceil(result.wait_s * 1e6 - 1e-3))
-  if args.deadline_us and (args.deadline_us <= 0 or projected_us > args.deadline_us) then
+  if args.deadline_us and projected_us > args.deadline_us then
     if not q.fresh and not args.check then
       abandon(q, call)
       calls.remove(q.id)
     end
-    if q.fresh then states.save(state, q.policy) else save(q) end
+    if not q.fresh then
+      save(q)
+    else
+      if not q.flow.fresh and not args.check then -- it may have lost others of its places; the question leaves no trace
+        flows.restore(q.flow, q.before)
+        flows.save(q.flow)
+      end
+      states.save(state, q.policy)
+    end
     return answer(q, {outcome = 'reject', reason = 'deadline_unreachable', earliest_us = projected_us,
       dimension = result.dimension, message = 'the projected wait passes the deadline'})
   end
@@ -209,14 +225,11 @@ local function prepare(q)
   q.fresh = not q.call
   if q.fresh then
     q.call = calls.new(args, q.class, q.raw, state.now_us)
+    if args.deadline_us then q.before = flows.remember(f) end
     estimates.apply(q.policy, state, f, q.call)
     if not args.check then estimates.note_size(state, q.call) end
   else
     estimates.learn_lateness(f, q.call, state.now_us)
-    if q.call.overdue then -- it came back: it stands before its siblings again
-      q.call.overdue = false
-      f.G = f.G - q.call.sigma
-    end
   end
   if not args.check then
     state.admits = state.admits + 1
@@ -228,11 +241,13 @@ return function(args)
   local policy, entry = policies.load(args.tenant)
   if not policy then return {outcome = 'no_target'} end
   local q = {args = args, id = args.id, policy = policy, entry = entry, class_name = args.class or policy.default_class,
-    expired = 0, class = false, raw = false, state = false, flow = false, book = false, call = false, fresh = false}
+    expired = 0, class = false, raw = false, state = false, flow = false, book = false, call = false, fresh = false,
+    remembered = false, before = false}
   args.attempt = args.attempt or 1
   q.class = policy.class_index[q.class_name]
   if not q.class then
-    return {outcome = 'invalid', version = policy.version, field = 'priority', message = 'unknown class "' .. q.class_name .. '"'}
+    return {outcome = 'invalid', version = policy.version, field = 'priority',
+      message = 'unknown class "' .. q.class_name .. '"'}
   end
   local unknown
   q.raw, unknown = cost_vector(policy, args.cost)
@@ -246,15 +261,18 @@ return function(args)
   local weight = entry and entry.weight or policy.default_weight
   local field, dims = flows.field_of(q.class, args.tenant), #policy.dims
   q.flow = flows.load(field, dims) or flows.new(q.class, field, weight, dims)
-  flows.refresh_weight(q.state, q.flow, weight)
+  if not args.check then flows.refresh_weight(q.state, q.flow, weight) end
   q.book = ceilings.load_book(entry, args.tenant)
 
   local known = recall(q)
   if known then return known end
+  if args.held and not q.call then
+    return reject(q, {reason = 'already_settled', message = 'withdrawn while the server held it'})
+  end
   if policy.listed_only and not entry then
     return reject(q, {reason = 'tenant_not_listed', message = 'tenant "' .. args.tenant .. '" is not in the policy'})
   end
-  local never = not args.force and impossible(policy, entry, q.raw)
+  local never = not args.force and (impossible(policy, entry, q.raw) or too_late(args))
   if never then
     if q.call and not args.check then
       abandon(q, q.call)

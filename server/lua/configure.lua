@@ -37,7 +37,8 @@ return function(args)
 
   redis.call('DEL', keys.policy)
   local bytes = cmsgpack.pack(compiled)
-  redis.call('HSET', keys.policy, 'version', version + 1, 'compiled', bytes, 'digest', redis.sha1hex(bytes), 'source', args.source)
+  redis.call('HSET', keys.policy, 'version', version + 1, 'compiled', bytes, 'digest', redis.sha1hex(bytes),
+    'source', args.source)
   for name, tenant in pairs(args.tenants or {}) do
     redis.call('HSET', keys.policy, 't:' .. name, cmsgpack.pack(tenant))
   end

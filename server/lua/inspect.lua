@@ -44,7 +44,7 @@ local function describe_flow(policy, f)
   end
   return {tenant = string.match(f.field, '^%d+:(.*)$'), class = policy.classes[f.class].name, weight = f.weight,
     start_tag = flows.tag_of(f), waiters = f.waiters, grants_total = f.grants, service_seconds = f.service,
-    lateness_us = f.late, ratio = ratio}
+    lateness_us = math.floor(f.late + 0.5), ratio = ratio}
 end
 
 -- Those that wait first, then the active, then the idle.

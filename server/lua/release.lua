@@ -34,7 +34,7 @@ local function save(r)
 end
 
 local function withdraw_place(r)
-  ceilings.unblock(r.state, r.call, r.book)
+  ceilings.unblock(r.state, r.call, r.call.tenant, r.book)
   if r.call.queued then
     turns.dequeue(r.state, r.flow, r.call)
     turns.advance_class(r.state, r.flow.class)
@@ -51,6 +51,7 @@ local function extend(r)
   for d, used in pairs(r.usage) do
     if used > call.dims[d].charge then more[d] = used end
   end
+  ceilings.recharge(r.policy, r.state, call, r.entry, r.book, more)
   local refunded = calls.recharge(r.policy, r.state, r.flow, call, more, true)
   calls.forget_variance(r.policy, r.state, call)
   for d, used in pairs(more) do call.dims[d].charge = used end
@@ -64,9 +65,11 @@ end
 
 -- The provider refused: its count is full. Caps keep the charge, the turn is given back, and the target pauses.
 local function settle_rate_limited(r)
-  local state, zero = r.state, {}
+  local state, zero, refunded = r.state, {}, {}
   for d in ipairs(r.policy.dims) do zero[d] = 0 end
-  local refunded = calls.recharge(r.policy, state, r.flow, r.call, zero, false)
+  if not r.call.bucket then -- the paper's rule has no turns to give back
+    refunded = calls.recharge(r.policy, state, r.flow, r.call, zero, false)
+  end
   local retry_us = math.min(r.args.retry_after_us or 0, PAUSE_MAX_US)
   if retry_us > 0 then
     state.pause_us = math.max(state.pause_us, state.now_us + retry_us)
@@ -115,7 +118,7 @@ local function settle(r)
     if outcome == 'ok' then calls.learn(state, r.flow, call, actual) end
   end
   calls.close_lease(policy, state, call)
-  ceilings.recharge(policy, call, r.entry, r.book, actual)
+  ceilings.recharge(policy, state, call, r.entry, r.book, actual)
   calls.remember(policy, state, r.id, call, 's')
   save(r)
   return answer(r, r.args.action == 'withdraw' and 'withdrawn' or 'settled', {refunded = refunded, estimated = estimated,

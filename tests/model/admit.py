@@ -82,12 +82,8 @@ class Question:
             answer = self.reject("tenant_not_listed")
         if answer is None and not self.force:
             answer = self.impossible(call)
-        if self.reweighed and (answer is not None or self.check):
-            self.gate.notes.add("weight_change_lost")
         if answer is None:
             answer = self.good(call)
-        if self.former is not None and self.state.calls.get(self.args["id"]) is self.former and not self.check:
-            self.gate.notes.add("former_lease_kept")
         return answer
 
     def known(self) -> tuple[Call | None, Answer | None]:
@@ -129,8 +125,6 @@ class Question:
 
     def give_up(self, call: Call) -> None:
         """The call waits no more, and its place is free."""
-        if call.blocked is not None and call.tenant != self.args["tenant"]:
-            self.gate.notes.add("book_of_another_tenant")
         leases.unblock(call)
         if call.queued:
             self.turns.dequeue(self.state.flows[call.cls, call.tenant], call)
@@ -168,7 +162,6 @@ class Question:
         """From here on the request is good."""
         state, f, now_us = self.state, self.f, self.state.now_us
         if call is not None and self.policy.discipline == "buckets":  # no places there: one of the other discipline ends
-            self.gate.notes.add("place_kept_by_buckets")
             self.give_up(call)
             call = None
         self.fresh = call is None
@@ -186,9 +179,6 @@ class Question:
                 f.profile[d] = f.profile[d] + k.PROFILE_GAIN * (u - f.profile[d]) if d in f.profile else u
         else:
             self.learn_lateness(call)
-            if call.overdue:  # it came back: it stands before its siblings again
-                call.overdue = False
-                f.left -= call.sigma
         if not self.check:
             state.admits += 1
             call.admits += 1
@@ -227,10 +217,7 @@ class Question:
 
     def is_past(self) -> bool:
         """Is the work useless already?"""
-        past = self.args.get("deadline_us") is not None and self.args["deadline_us"] <= 0 and not self.force
-        if past:
-            self.gate.notes.add("past_deadline_granted")
-        return past
+        return self.args.get("deadline_us") is not None and self.args["deadline_us"] <= 0 and not self.force
 
     def count(self, call: Call) -> None:
         f, c = self.f, self.state.classes[self.cls]
@@ -313,8 +300,6 @@ class Question:
         horizon_s = max([0.0] + [p.horizon_s for p in gate.policy.dims if p.limit > 0])
         places, touched, blocked = gate.turns.due_places(self.args["id"], horizon_s * 1e6, self.check)
         self.swept_own = any(f is self.f for f in touched)
-        if any(c.tenant == self.args["tenant"] for c in blocked):
-            gate.notes.add("blocked_not_swept")
         return places
 
     def bare_needs(self, call: Call) -> Vector:
@@ -412,7 +397,7 @@ class Question:
             wait_s = max(wait_s, min(k.RESERVE_WAIT_MAX_S, self.caps_wait(call, full)[0]))
             backlog = max([0.0] + [(state.waiting_cost(d) + at(call.debit, d)) / p.rate
                                    for d, p in enumerate(policy.dims) if p.limit > 0])
-            wait_s = min(wait_s, max(1.0, 2 * backlog, caps_s))
+            wait_s = min(wait_s, max(1.0, 2 * backlog, caps_s + backlog))
         else:
             wait_s = max(wait_s, blocked_s)
         projected_us = max(k.DEFER_MIN_US, math.ceil(wait_s * 1e6 - 1e-3))
@@ -449,10 +434,6 @@ class Question:
             del state.calls[call.id]
         elif not self.fresh:
             del state.calls[call.id]
-        if self.fresh and self.swept_own:
-            self.gate.notes.add("own_sweep_lost")
-        if self.fresh and self.reweighed:
-            self.gate.notes.add("weight_change_lost")
         if self.fresh:
             f.profile, f.finish = self.f_before.profile, self.f_before.finish
             self.left_no_trace = True

@@ -19,7 +19,6 @@ HORIZON_WINDOW_PART = 0.1    # for counted windows
 LOOK = 8                     # due places looked at per decision
 LOOK_BIG = 4                 # ... and big ones whose turn is further off, up to a window ahead
 BIG = 0.1                    # a call that takes more of a dimension's depth is saved for from a window ahead
-OVERDUE_US = 100_000         # later than this, a place no longer stands before its own siblings
 GRACE_MIN_US = 250_000       # a place is given up after clip(3 deviations of lateness, min, max) past its time
 GRACE_MAX_US = 3_000_000
 GRACE_DEVIATIONS = 3

@@ -87,9 +87,6 @@ class Gate:
         if question.saw_time:
             self.pass_time(args["clock_us"])
             leases.reap(self.state, self.policy)
-            c = self.state.classes[question.cls]
-            if c.finish < self.state.virtual and not self.turns.waits(question.cls):
-                self.notes.add("check_wakes_class")
             if question.saw_places:
                 self.turns.service_rate()
             if question.saw_shares:
@@ -154,8 +151,7 @@ class Gate:
         more = {d: x for d, x in used.items() if x > at(call.charged, d)}
         before = list(call.charged)
         refunded = leases.settle(self.policy, self.state, f, call, more, at_caps=True)
-        if leases.settle_ceilings(self.policy, self.state, call, before, more):
-            self.notes.add("extend_skips_tenant_cap")
+        leases.settle_ceilings(self.policy, self.state, call, before, more)
         for d, x in more.items():
             call.charged[d] = x
         call.variance = [0.0] * len(call.variance)
@@ -176,7 +172,8 @@ class Gate:
                     missing = True
         if outcome == "rate_limited":
             # the provider counted it and is full: caps keep the charge, the turn is given back, the target pauses
-            refunded = leases.settle(policy, state, f, call, dict.fromkeys(dims, 0.0), at_caps=False)
+            # back, but for the paper's rule, which has none
+            refunded = {} if call.by_buckets else leases.settle(policy, state, f, call, dict.fromkeys(dims, 0.0), at_caps=False)
             self.pause(call, retry_after_us)
         else:
             refunded = leases.settle(policy, state, f, call, actual, at_caps=True)

@@ -36,8 +36,6 @@ def reap(state: State, policy: Policy) -> int:
             expired += 1
             forget_later(policy, state, call, "expired")
         else:
-            if call.lost:
-                state.note("lost_record_kept")
             del state.calls[call.id]
     return expired
 
@@ -100,8 +98,6 @@ def move_tags(policy: Policy, state: State, f: Flow, before: float) -> None:
     if f.tag < floor:
         short = f.tag
         f.finish = {d: tag + floor - short if tag > 0 else tag for d, tag in f.finish.items()}
-        if f.tag != floor and state.queued(flow=f):
-            state.note("lifted_tag_rounds")
     weight = policy.classes[f.cls].weight
     if weight > 0:
         c.finish = max(c.finish + own * f.weight / weight, min(c.finish, state.virtual - second))
@@ -115,17 +111,13 @@ def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, a
         if d is None or ceiling is None or d not in actual:
             continue
         more = actual[d] - at(charged, d)
-        coded = min(cap.limit, ceiling.level - more)
         ceiling.depth = cap.limit
         ceiling.adjust(call.serial, more)
         touched |= more != 0
-        if abs(coded - ceiling.level) > 1e-9:
-            state.note("tenant_cap_refund")
     ceiling = state.classes[call.cls].ceiling
     if ceiling is not None and policy.classes[call.cls].max_share is not None:
         known = [actual.get(d, at(call.expected, d)) / p.cap for d, p in enumerate(policy.dims) if p.cap > 0]
         more = max([k.SIGMA_MIN, *known]) - call.sigma
         if abs(more) > 1e-12:
             ceiling.adjust(call.serial, more)
-            state.note("class_ceiling_refund")
     return touched

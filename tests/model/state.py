@@ -34,7 +34,6 @@ class Call:
     sigma: float = 0.0
     before: float = 0.0
     queued: bool = False
-    overdue: bool = False
     lost: bool = False
     parked: bool = False
     big: bool = False
@@ -148,7 +147,6 @@ class State:
                 self.dims[d].window = MODELS[p.model](p, self.note)
             elif (before.window_us, before.phase_us) != (p.window_us, p.phase_us):
                 window.shape_changed()
-                self.note("window_changed")
             if self.dims[d].limit != p.limit:
                 self.dims[d].limit = p.limit
                 self.dims[d].window.cap_changed()

@@ -58,13 +58,11 @@ class Turns:
         """A changed weight takes effect on first touch; a lead that is still owed is rescaled with it."""
         if weight == f.weight:
             return
-        v, before = self.state.classes[f.cls].virtual, f.tag
+        v = self.state.classes[f.cls].virtual
         for d, tag in f.finish.items():
             if tag > v:
                 f.finish[d] = v + (tag - v) * f.weight / weight
         f.weight = weight
-        if f.standing == "waiting" and f.tag == before:
-            self.state.note("head_sums_keep_weight")
         if f.counted:
             self.count_in(f)
 
@@ -75,9 +73,8 @@ class Turns:
         f.stand("waiting", self.state.now_us)
 
     def dequeue(self, f: Flow, call: Call) -> None:
-        if not call.overdue:
-            f.left += call.sigma
-        call.queued = call.overdue = False
+        f.left += call.sigma
+        call.queued = False
         if not self.state.queued(flow=f):
             f.left = f.enqueued
             f.stand("active", self.state.now_us)
@@ -181,10 +178,6 @@ class Turns:
                     lose_place(self.policy, state, call)
                     self.follow_class(f.cls)
             else:
-                if late_us > k.OVERDUE_US and not call.overdue and not dry:
-                    call.overdue = True
-                    f.left += call.sigma
-                    touched.append(f)
                 places.append((call, f))
         return places, touched, blocked
 
@@ -194,7 +187,7 @@ class Turns:
         for call, owner in places:
             theirs = self.turn_key(owner, call.before)
             self.near(theirs, key)
-            if (owner is f and call.overdue) or theirs >= key - k.TIE:
+            if theirs >= key - k.TIE:
                 continue
             ahead_s = max(0, call.due_us - self.state.now_us) / 1e6
             for d, p in enumerate(self.policy.dims):

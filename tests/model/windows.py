@@ -87,11 +87,6 @@ class ContinuousBucket:
 
             refund = min(-more, least(self.kept))
             assert refund <= min(-more, least(self.headroom)) + 1e-6, "the summary refunds more than the whole history"
-            since = [e for e in self.kept if e[0] > mark]
-            if min(-more, least(since[:1])) > refund + 1e-9:
-                self.note("refund_after_later_refund")
-            if min(-more, least([e for e in since if e[0] > self.kept_before_cap_change])) > refund + 1e-9:
-                self.note("refund_after_cap_change")
             for points in (self.kept, self.headroom):
                 for e in points:
                     if e[0] > mark:
@@ -134,8 +129,6 @@ class FixedWindow:
     def carried(self) -> float:
         """What the next window will owe: never more than a whole window, so it cannot reach into a third."""
         over = max(0.0, self.count - self.p.depth)
-        if over > self.p.depth:
-            self.note("fixed_debt_over_windows")
         return min(self.p.depth, over)
 
     def advance(self, clock: Clock) -> None:

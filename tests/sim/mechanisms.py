@@ -57,7 +57,6 @@ MECHANISMS: Mapping[str, list[tuple[str, str]]] = {
     ],
     # Places of lost owners are kept.
     "sweep": [("local GRACE_MIN_US, GRACE_MAX_US = ", "local GRACE_MIN_US, GRACE_MAX_US = 1e12, 1e12 --")],
-    "overdue": [("local OVERDUE_US = ", "local OVERDUE_US = 1e12 --")],
     # Idle dimensions' tags follow the dominant one at once.
     "dovetail": [("local DOVETAIL_S = ", "local DOVETAIL_S = 0 * ")],
     # A forecast may park a caller for as long as it says.
@@ -100,7 +99,6 @@ ABLATIONS: Mapping[str, list[Job]] = {
     "margin": _cells("noisy-estimates@fixed", "noisy-estimates@sliding"),
     "spread": _cells("cross-priority@fixed", "cross-priority@sliding", "window-60s/fixed"),
     "sweep": _cells("lost50", "dead-head"),
-    "overdue": _cells("lost10", "one-lost90"),
     "dovetail": _cells("alternate", "mixed-dominant@continuous"),
     "wait-cap": _cells("crowd-leaves", "weight-vanishes"),
 }

@@ -4,6 +4,7 @@
 --   L2  per class and dimension, nominal omega_k C_d / sum omega; what overflows is lent, first down, then up to whoever asks
 --   L3  per active flow, in dominant share: refill (w_t / W_k) X*,  X* = min_d C_d W_k / D_kd,
 --       D_kd = sum over active t of w_t c_d(t) / sigma(t), here with costs as parts of C_d
+local ceilings = require('ceilings')
 local flows = require('flows')
 local turns = require('turns')
 
@@ -56,7 +57,7 @@ local function refill_flow(policy, state, f, call)
 end
 
 -- Seconds until the earliest refill among the depleted buckets, and which that is; 0 when all hold.
-local function wait(policy, state, f, call, rate)
+local function wait(policy, state, f, call, rate, list)
   local least, layer, dim = math.huge, nil, nil
   local function depleted(seconds, name, dimension)
     if seconds < least then least, layer, dim = seconds, name, dimension end
@@ -72,6 +73,8 @@ local function wait(policy, state, f, call, rate)
     end
   end
   if f.level < call.sigma - 1e-12 then depleted((call.sigma - f.level) / rate, 'tenant', '') end
+  local ceiling_s, ceiling = ceilings.wait(list, call)
+  if ceiling_s > 0 then depleted(ceiling_s, ceiling.layer, ceiling.key) end
   if state.pause_us > state.now_us then
     least, layer, dim = (state.pause_us - state.now_us) / 1e6, 'target', ''
   end
@@ -79,24 +82,31 @@ local function wait(policy, state, f, call, rate)
   return least, layer, dim
 end
 
-local function grant(policy, state, f, call)
+local function grant(q, list)
+  local policy, state, f, call = q.policy, q.state, q.flow, q.call
   local c = state.classes[f.class]
+  if call.queued then turns.dequeue(state, f, call) end -- of the other discipline
+  ceilings.unblock(state, call, q.args.tenant, q.book)
   turns.wake(state, f)
   for d in ipairs(policy.dims) do c.share[d] = c.share[d] - call.dims[d].charge end
   f.level = f.level - call.sigma
   call.bucket = true
   turns.debit(policy, state, f, call, flows.tag_of(f), 0)
   turns.count_grant(state, f, call)
+  ceilings.debit(list, call.serial)
 end
 
--- Decides; answers {granted} or {wait_s, layer, dimension}. `dry`: changes nothing but what time does.
-function buckets.decide(policy, state, f, call, force, dry)
+-- Decides; answers {granted} or {wait_s, layer, dimension}. A check changes nothing but what time does.
+function buckets.decide(q)
+  local policy, state, f, call, dry = q.policy, q.state, q.flow, q.call, q.args.check
+  turns.due_places(q) -- kept by the other discipline, until their owners are lost
   if not dry then flows.refresh_asking(state, f, ACTIVE_US, RETIRED_MAX) end
   refill_classes(policy, state)
   local rate = refill_flow(policy, state, f, call)
-  local wait_s, layer, dimension = wait(policy, state, f, call, rate)
-  if wait_s > 0 and not force then return {wait_s = wait_s, layer = layer, dimension = dimension} end
-  if not dry then grant(policy, state, f, call) end
+  local list = ceilings.of_call(policy, state, call, q.entry, q.book)
+  local wait_s, layer, dimension = wait(policy, state, f, call, rate, list)
+  if wait_s > 0 and not q.args.force then return {wait_s = wait_s, layer = layer, dimension = dimension} end
+  if not dry then grant(q, list) end
   return {granted = true}
 end
 

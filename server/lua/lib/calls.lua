@@ -16,7 +16,6 @@ local codecs = records.by_count({
   'attempt', 'class',
   'bound?', -- the cost is an upper bound: debited as it stands
   'queued?', -- has a place in its flow
-  'overdue?', -- ... but no longer before its own siblings
   'parked?', -- a server holds it until it is due
   'big?', -- needs so much of a dimension that it is saved for from far ahead
   'bucket?', -- granted by discipline `buckets`
@@ -26,7 +25,7 @@ local codecs = records.by_count({
   'sigma', -- dominant share expected, seconds of the cap
   'told_us', 'due_us', -- when it was told to come back, when its turn is; 0: not
   'projected_us', -- the first wait it was told; 0: none
-  'granted_us', 'expires_us', -- of the lease
+  'granted_us', 'expires_us', 'serial', -- of the lease: times, and the number of its debit
   'has_ceilings?', -- waits at ceilings, which follow (ceilings.lua)
 }, 'dims', {
   'raw', -- asked for
@@ -81,8 +80,8 @@ function calls.put_back(id, bytes, call) cache.keep(keys.calls, id, bytes, call)
 
 function calls.new(args, class, cost, now_us)
   local call = {state = 'w', attempt = args.attempt, class = class, tenant = args.tenant, bound = args.bound, admits = 0,
-    queued = false, overdue = false, parked = false, big = false, bucket = false, has_ceilings = false, first_us = now_us, A = 0,
-    sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, dims = {}}
+    queued = false, parked = false, big = false, bucket = false, has_ceilings = false, first_us = now_us, A = 0,
+    sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, serial = 0, dims = {}}
   for d = 1, #cost do call.dims[d] = fresh_dim(cost[d]) end
   return call
 end
@@ -123,8 +122,8 @@ function calls.expire_at(state, id, at_us)
 end
 
 function calls.remember(policy, state, id, call, ended)
-  local kept = {state = ended, attempt = call.attempt, class = call.class}
-  redis.call('HSET', keys.calls, id, ended_codecs(0).write(kept) .. call.tenant)
+  local record = {state = ended, attempt = call.attempt, class = call.class}
+  redis.call('HSET', keys.calls, id, ended_codecs(0).write(record) .. call.tenant)
   calls.expire_at(state, id, state.now_us + policy.retention_us)
 end
 
@@ -200,7 +199,7 @@ function calls.recharge(policy, state, f, call, actual, at_caps)
     for _, fd in ipairs(f.dims) do
       if fd.F > 0 then fd.F = fd.F + floor - tag end
     end
-    tag = floor
+    tag = flows.tag_of(f)
   end
   local omega = policy.classes[f.class].weight
   if omega > 0 then
@@ -232,7 +231,7 @@ function calls.reap(policy, state)
       state.expired, expired = state.expired + 1, expired + 1
     else
       redis.call('ZREM', keys.expiry, id)
-      if call and call.state ~= 'w' then calls.remove(id) end
+      if call and not (call.state == 'w' and call.due_us > 0) then calls.remove(id) end -- but one that came back
     end
   end
   return expired

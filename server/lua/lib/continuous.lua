@@ -21,8 +21,8 @@ end
 
 function continuous.gain(p, _, tau) return p.rate * tau end
 
--- `history` holds pairs (serial, level just before that debit), levels falling: the greatest level seen since any earlier
--- debit is that of the first pair after it.
+-- `history` holds pairs (serial, level just before that debit), without those that a later debit saw higher: the greatest
+-- level seen since any earlier debit is the greatest of the pairs after it.
 function continuous.debit(_, s, c, serial)
   local h, level = s.history, s.level
   local n = #h
@@ -51,10 +51,7 @@ function continuous.adjust(p, s, mark, x)
   if x < 0 then
     local top = s.level
     for i = 1, #h, 2 do
-      if h[i] > mark then
-        if h[i + 1] > top then top = h[i + 1] end
-        break
-      end
+      if h[i] > mark and h[i + 1] > top then top = h[i + 1] end
     end
     x = -math.min(-x, math.max(0, p.depth - top))
     for i = 1, #h, 2 do
@@ -66,5 +63,16 @@ function continuous.adjust(p, s, mark, x)
 end
 
 function continuous.period(p, _, at_us) return math.floor(at_us / p.window_us) end
+
+-- Another depth: the headroom of the past stays what it was. A level that is cut has nothing to come back above it.
+function continuous.resize(p, s, serial)
+  if s.level > p.depth then
+    s.level = p.depth
+    s.history = {serial + 0.5, p.depth} -- no refund of the past can pass it
+    return
+  end
+  local h = s.history
+  for i = 2, #h, 2 do h[i] = h[i] + p.depth - s.depth end
+end
 
 return continuous

@@ -19,7 +19,7 @@ function fixed.advance(p, s, state)
   local window = math.floor((state.clock_us - p.phase_us) / p.window_us)
   if window > s.window then
     -- what went above the limit (usage settled higher) is owed by the next window, and only by that
-    s.count = window == s.window + 1 and math.max(0, s.count - p.depth) or 0
+    s.count = window == s.window + 1 and math.min(p.depth, math.max(0, s.count - p.depth)) or 0
     s.window = window
   end
   s.into_s = math.max(0, (state.clock_us - p.phase_us - s.window * p.window_us) / 1e6)
@@ -66,5 +66,10 @@ end
 
 fixed.edges = true
 function fixed.period(_, s) return s.window end
+
+-- Another length of windows: what was counted in the old one counts where that ended.
+function fixed.renumber(p, s)
+  if s.window >= 0 then s.window = math.floor(((s.window + 1) * s.window_us - 1) / p.window_us) end
+end
 
 return fixed

@@ -4,7 +4,8 @@
 --               ordered by the time it was last looked at
 --   'b' bucket  asked of late (discipline `buckets`); ordered by the time of its last ask
 --   'i' idle    ordered by the time it fell idle, forgotten oldest first
--- and, of single places, band 'p' (calls.lua). Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes sort as numbers do), field.
+-- Single places have band 'p' (calls.lua). Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes
+-- sort as numbers do), field.
 local kept = require('kept')
 local keys = require('keys')
 local records = require('records')
@@ -76,6 +77,17 @@ end
 
 -- It was only looked at.
 function flows.put_back(f, bytes) cache.keep(keys.flows, f.field, bytes, f) end
+
+-- What a question changes in its flow before it is decided, and back to that.
+function flows.remember(f)
+  local before = {}
+  for d, fd in ipairs(f.dims) do before[d] = {fd.F, fd.u} end
+  return before
+end
+
+function flows.restore(f, before)
+  for d, fd in ipairs(f.dims) do fd.F, fd.u = before[d][1], before[d][2] end
+end
 
 -- The flow's start tag: the furthest of its dimensions' finish tags.
 local function tag_of(f)
@@ -166,7 +178,8 @@ function flows.enter_sums(state, f)
   end
 end
 
--- A changed weight takes effect on first touch; a lead that is still owed is rescaled with it.
+-- A changed weight takes effect on first touch; a lead that is still owed is rescaled with it. A flow that is not new is saved
+-- at once: not every question comes to a decision.
 function flows.refresh_weight(state, f, weight)
   if weight == f.weight then return end
   local v = state.classes[f.class].v
@@ -175,7 +188,13 @@ function flows.refresh_weight(state, f, weight)
   end
   f.weight = weight
   if f.counted ~= 0 then flows.enter_sums(state, f) end
-  if f.band == 'h' then flows.place(state, f, 'h', tag_of(f)) end
+  if f.band == 'h' then
+    local c = state.classes[f.class]
+    c.M, c.Wh = c.M + (weight - f.head_weight) * f.at, c.Wh + weight - f.head_weight
+    f.head_weight = weight
+    flows.place(state, f, 'h', tag_of(f))
+  end
+  if not f.fresh then flows.save(f) end
 end
 
 -- Active flows of the class that have not asked of late and are not ahead leave the sums: those longest unseen, a few a call.

@@ -12,7 +12,7 @@ local MARGIN_Z = 1.25 -- standard deviations of estimates in flight that L1 keep
 local BIG = 0.1 -- a call that takes more of a dimension's depth is saved for from a window ahead
 local BANK = 0.25 -- part of the hold that out-of-turn callers must leave
 local OUT_OF_TURN_S = 0.2 -- whose turn is further off asks out of turn
-local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 or the backlog says so
+local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 and the backlog say so
 
 -- Headroom each dimension must show: the cost with a margin for noisy estimates in flight.
 local function bare_needs(policy, state, f, call)
@@ -71,13 +71,13 @@ end
 
 local function grant(q, list, joining)
   local f, call = q.flow, q.call
-  ceilings.unblock(q.state, call, q.book)
-  ceilings.debit(list)
+  ceilings.unblock(q.state, call, q.args.tenant, q.book)
   if joining then
     f.E, f.G = f.E + call.sigma, f.G + call.sigma
     if f.waiters == 0 then f.G = f.E end
   end
   turns.grant(q.policy, q.state, f, call)
+  ceilings.debit(list, call.serial)
 end
 
 -- Which layers stand before the call: [[layer, dimension], ...].
@@ -103,7 +103,7 @@ local function look_around(q, places)
   local policy, state, f, call = q.policy, q.state, q.flow, q.call
   local rate = turns.service_rate(policy, state)
   local turn_s = turns.wait(policy, state, f, call.A, rate)
-  local kept = turns.reserve(policy, state, turns.key(policy, state, f, call.A), f, places, call)
+  local kept = turns.reserve(policy, state, turns.key(policy, state, f, call.A), places, call)
   local out_of_turn = state.waiters > f.waiters and turn_s > math.max(OUT_OF_TURN_S, 2 * state.mean_sigma)
   if out_of_turn then -- only from what would soon spill
     for d, p in ipairs(policy.dims) do kept[d] = math.max(kept[d], BANK * p.hold * p.depth) end
@@ -121,7 +121,7 @@ function queue.decide(q)
   local joining = not call.queued -- new, lost to a sweep, or not eligible before
   if joining then call.A = (q.fresh or call.ceilings) and f.E or f.G end
 
-  local places = turns.due_places(policy, state, q.id, f, args.check)
+  local places = turns.due_places(q)
   local bare = bare_needs(policy, state, f, call)
   if args.force or (state.waiters == 0 and eligible and caps_hold(policy, state, call, bare, false)) then
     return answer_grant(q, list, joining) -- nobody stands before it
@@ -134,7 +134,8 @@ function queue.decide(q)
   local wait_s = turn_s + caps_s
   if eligible then
     wait_s = math.max(wait_s, math.min(UNCERTAIN_S, (caps_wait(policy, state, call, full))))
-    wait_s = math.min(wait_s, math.max(UNCERTAIN_S, 2 * backlog_s(policy, state, call), caps_s))
+    local backlog = backlog_s(policy, state, call)
+    wait_s = math.min(wait_s, math.max(UNCERTAIN_S, 2 * backlog, caps_s + backlog))
   else
     wait_s = math.max(wait_s, ceiling_s)
   end
@@ -154,7 +155,7 @@ function queue.keep_place(q, result, projected_us, delay_us, hold)
   local policy, state, f, call = q.policy, q.state, q.flow, q.call
   if not call.queued and f.waiters >= policy.places_max then return 0 end
   if result.eligible then
-    ceilings.unblock(state, call, q.book)
+    ceilings.unblock(state, call, q.args.tenant, q.book)
     if result.joining then
       f.E = f.E + call.sigma
       turns.enqueue(state, f, call)
@@ -165,7 +166,7 @@ function queue.keep_place(q, result, projected_us, delay_us, hold)
     if f.band == '-' then flows.place(state, f, 'i', state.now_us) end
   end
   local told_us = state.now_us + delay_us
-  if call.due_us == 0 and not q.fresh then redis.call('ZREM', keys.expiry, q.id) end -- it was lost, and remembered
+  if call.due_us == 0 and (q.remembered or not q.fresh) then redis.call('ZREM', keys.expiry, q.id) end -- ended, or lost
   call.told_us, call.parked = told_us, hold
   if call.due_us == 0 then call.big = is_big(policy, call) end
   calls.set_due(state, q.id, call, math.max(state.now_us + math.min(projected_us, policy.max_defer_us), told_us))

@@ -47,7 +47,7 @@ function sliding.advance(p, s, state)
   s.at_us = state.now_us
   local slot = math.floor(state.now_us / p.slot_us)
   if s.slot < 0 or slot - s.slot >= RING then
-    if s.slot >= 0 then write_slots(p, slot + 1, string.rep('\0', RING * 8)) end
+    write_slots(p, slot + 1, string.rep('\0', RING * 8))
     s.slot, s.sum, s.current = slot, 0, 0
   elseif slot > s.slot then
     local gone = read_slots(p, s.slot + 1, slot)
@@ -117,5 +117,13 @@ function sliding.adjust(p, s, mark, x)
 end
 
 function sliding.period(p, _, at_us) return math.floor(at_us / p.window_us) end
+
+-- Another length of windows: what the log held counts from its last slot on.
+function sliding.renumber(p, s)
+  if s.slot < 0 then return end
+  s.slot = math.floor(((s.slot + 1) * s.window_us / SLOTS - 1) / p.slot_us)
+  s.current = s.sum
+  write_slots(p, s.slot + 1, string.rep('\0', RING * 8))
+end
 
 return sliding

@@ -30,7 +30,7 @@ local DIM = {
   'period', 'variance', 'variance_before', -- of estimates in open leases of this window's time and the one before
   'ratio', -- EWMA of actual over estimate, the prior of new flows
   'debited', 'refunded', -- totals in units
-  'limit', -- that the levels fit
+  'depth', 'window_us', -- that the levels and numbers fit
 }
 local WINDOW = { -- of a dimension, by its window model
   continuous = {'level', 'history_size'}, -- units in the bucket; doubles of `history` that follow (continuous.lua)
@@ -49,7 +49,7 @@ local CLASS = {
 }
 
 local function fresh_window(s, p)
-  s.model, s.limit = p.model, p.limit
+  s.model, s.depth, s.window_us = p.model, p.depth, p.window_us
   if p.model == 'continuous' then
     s.level, s.history = p.depth, {}
   elseif p.model == 'fixed' then
@@ -72,20 +72,20 @@ local function fresh_class(dims)
   return c
 end
 
--- A changed limit keeps the level, cut to the new depth, so that a raised cap mints no tokens; another window model starts
--- anew.
+-- A changed limit keeps the level, cut to the new depth, so that a raised cap mints no tokens; a changed window keeps what was
+-- counted; another window model starts anew.
+local function adapt_dim(state, p, s)
+  if s.model ~= p.model then return fresh_window(s, p) end
+  if s.depth ~= p.depth and p.ops.resize then p.ops.resize(p, s, state.serial) end
+  if s.window_us ~= p.window_us and p.ops.renumber then p.ops.renumber(p, s) end
+  if s.smooth then s.smooth = math.min(s.smooth, p.smooth_depth) end
+  s.depth, s.window_us = p.depth, p.window_us
+end
+
 local function adapt(state, policy)
   for d, p in ipairs(policy.dims) do
     local s = state.dims[d]
-    if not s then
-      state.dims[d] = fresh_dim(p)
-    elseif s.model ~= p.model then
-      fresh_window(s, p)
-    elseif s.limit ~= p.limit then
-      if s.level then s.level, s.history = math.min(s.level, p.depth), {} end
-      if s.smooth then s.smooth = math.min(s.smooth, p.depth * p.burst_fraction) end
-      s.limit = p.limit
-    end
+    if s then adapt_dim(state, p, s) else state.dims[d] = fresh_dim(p) end
   end
   for k = 1, #policy.classes do
     local c = state.classes[k] or fresh_class(#policy.dims)
@@ -167,9 +167,9 @@ local function read(raw)
 end
 
 local function fresh(clock_us)
-  return {now_us = clock_us, clock_us = clock_us, V = EPOCH_TAG, waiters = 0, bigs = 0, blocked = 0, leases = 0, grants = 0, admits = 0, expired = 0,
-    serial = 0, share = 0, mean_sigma = 0, pause_us = 0, version = 0, kept_us = 0, expiry_us = NEVER, idle_us = NEVER, shares_us = clock_us,
-    dims = {}, classes = {}}
+  return {now_us = clock_us, clock_us = clock_us, V = EPOCH_TAG, waiters = 0, bigs = 0, blocked = 0, leases = 0, grants = 0,
+    admits = 0, expired = 0, serial = 0, share = 0, mean_sigma = 0, pause_us = 0, version = 0, kept_us = 0, expiry_us = NEVER,
+    idle_us = NEVER, shares_us = clock_us, dims = {}, classes = {}}
 end
 
 -- Time of one evaluation: the primary's TIME in microseconds, read once. Tests replace it.

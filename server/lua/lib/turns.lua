@@ -13,7 +13,6 @@ local states = require('states')
 local turns = {}
 local LOOK, LOOK_BIG = 8, 4 -- due places looked at per call, and big ones whose turn is further off
 local GRACE_MIN_US, GRACE_MAX_US = 250000, 3e6 -- how long after its time a place is kept for its owner
-local OVERDUE_US = 100000 -- later than this, a place no longer stands before its own siblings
 local SPARE_S = 0.05       -- most that a place waits longer for the siblings before it
 local DOVETAIL_S = 1      -- how far an idle dimension's tag may lag behind the dominant one
 local tag_of = flows.tag_of
@@ -85,12 +84,12 @@ function turns.dequeue(state, f, call)
   local c = state.classes[f.class]
   f.waiters, c.waiters, state.waiters = f.waiters - 1, c.waiters - 1, state.waiters - 1
   add_waiting(state, call, -1)
-  if not call.overdue then f.G = f.G + call.sigma end
+  f.G = f.G + call.sigma
   if f.waiters <= 0 then
     f.waiters, f.G = 0, f.E
     flows.place(state, f, 'a', state.now_us)
   end
-  call.queued, call.overdue = false, false
+  call.queued = false
 end
 
 -- Virtual time is not held by who has gone.
@@ -103,14 +102,6 @@ local function lose_place(policy, state, id, call)
   calls.set_due(state, id, call, 0)
   calls.save(id, call)
   calls.expire_at(state, id, state.now_us + policy.retention_us)
-end
-
-local function sweep_blocked(policy, state, id, call)
-  local raw = redis.call('HGET', keys.caps, call.tenant)
-  local book = raw and cmsgpack.unpack(raw)
-  ceilings.unblock(state, call, book)
-  ceilings.save_book(call.tenant, book)
-  lose_place(policy, state, id, call)
 end
 
 -- Reads the places of `ids` and their flows in two commands: {id, call, flow}, in that order; call nil: no
@@ -141,25 +132,17 @@ local function load_places(ids, own_flow, dims)
   return places, bytes
 end
 
--- A place whose owner is late: after a while it stands before its siblings no more, and after the grace period it is given
--- back, so that the dead hold nobody up. Answers whether the place still stands. `dry`: only looks.
+-- A place whose owner is not back within the grace period is given back, so that the dead hold nobody up. Answers whether the
+-- place still stands. `dry`: only looks.
 local function still_stands(policy, state, id, call, f, own_flow, dry)
-  local late_us = state.now_us - call.due_us
-  local lost = late_us > math.min(GRACE_MAX_US, math.max(GRACE_MIN_US, 3 * f.dev))
-  if dry then return not lost end
-  if lost then
+  local lost = state.now_us > call.due_us + math.min(GRACE_MAX_US, math.max(GRACE_MIN_US, 3 * f.dev))
+  if lost and not dry then
     turns.dequeue(state, f, call)
     lose_place(policy, state, id, call)
     turns.advance_class(state, f.class)
-  elseif late_us > OVERDUE_US and not call.overdue then
-    call.overdue = true
-    f.G = f.G + call.sigma
-    calls.save(id, call)
-  else
-    return true
+    if f ~= own_flow then flows.save(f) end
   end
-  if f ~= own_flow then flows.save(f) end
-  return call.queued
+  return not lost
 end
 
 -- Ids of the places whose turn comes within the horizon, oldest first, and of big ones within a window.
@@ -178,10 +161,11 @@ local function due_ids(policy, state, own_id)
   return out
 end
 
--- The places that others must respect: {call, flow}. Gives back those whose owners are lost, unless `dry`.
-function turns.due_places(policy, state, own_id, own_flow, dry)
+-- The places that others than the asker must respect: {call, flow}. Gives back those whose owners are lost, but for a check.
+function turns.due_places(q)
+  local policy, state, own_flow, dry = q.policy, q.state, q.flow, q.args.check
   if state.waiters == 0 and state.blocked == 0 then return {} end
-  local ids = due_ids(policy, state, own_id)
+  local ids = due_ids(policy, state, q.id)
   if #ids == 0 then return ids end
   local found, bytes = load_places(ids, own_flow, #policy.dims)
   local places = {}
@@ -190,7 +174,10 @@ function turns.due_places(policy, state, own_id, own_flow, dry)
     if not call then
       if not dry then redis.call('ZREM', keys.due, id) end
     elseif call.ceilings then
-      if state.now_us > call.due_us + GRACE_MAX_US and not dry then sweep_blocked(policy, state, id, call) end
+      if state.now_us > call.due_us + GRACE_MAX_US and not dry then
+        ceilings.unblock(state, call, q.args.tenant, q.book)
+        lose_place(policy, state, id, call)
+      end
     elseif call.queued and f and still_stands(policy, state, id, call, f, own_flow, dry) then
       places[#places + 1] = place
       calls.put_back(id, place.raw, call)
@@ -269,12 +256,12 @@ function turns.wait(policy, state, f, A, rate)
 end
 
 -- What L1 must keep, by dimension, for places with better turns that are due, or will be before L1 could be full again.
-function turns.reserve(policy, state, my_key, my_flow, places, mine)
+function turns.reserve(policy, state, my_key, places, mine)
   local kept, sum = {}, {}
   for d in ipairs(policy.dims) do kept[d], sum[d] = 0, 0 end
   for _, place in ipairs(places) do
     local f, call = place.flow, place.call
-    if not (f == my_flow and call.overdue) and turns.key(policy, state, f, call.A) < my_key - 1e-12 then
+    if turns.key(policy, state, f, call.A) < my_key - 1e-12 then
       local tau = math.max(0, call.due_us - state.now_us) / 1e6
       for d, p in ipairs(policy.dims) do
         local c = call.dims[d].charge
@@ -292,6 +279,7 @@ end
 -- Debits L1 and moves the flow's tags on, dimension by dimension; an idle dimension lags by `dovetail` at most.
 function turns.debit(policy, state, f, call, start, dovetail)
   state.serial = state.serial + 1
+  call.serial = state.serial
   for d, p in ipairs(policy.dims) do
     local cd, fd, s = call.dims[d], f.dims[d], state.dims[d]
     local x = cd.charge

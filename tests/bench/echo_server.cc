@@ -12,6 +12,7 @@
 
 #include "echo.grpc.pb.h"
 #include "grpcpp/completion_queue.h"
+#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 
@@ -116,11 +117,15 @@ int main(int argc, char** argv) {
   CLI::App app("A bare gRPC echo server");
   std::string api = "cq";
   int threads = 1;
+  bool health = false;
   size_t answer_bytes = 60;
   app.add_option("--api", api, "callback or cq")->check(CLI::IsMember({"callback", "cq"}));
   app.add_option("--threads", threads, "completion queues with a thread each")
       ->check(CLI::Range(1, 16));
+  app.add_flag("--health", health,
+               "gRPC's own health service, which uses callbacks, in the same server");
   app.add_option("--answer-bytes", answer_bytes, "payload of the answer");
   CLI11_PARSE(app, argc, argv);
+  grpc::EnableDefaultHealthCheckService(health);
   return fairgate::bench::Serve(api, threads, std::string(answer_bytes, 'a'));
 }

@@ -92,11 +92,8 @@ class Engines:
         )  # fmt: skip
         self.addresses["gate"] = self._read(process, r"calls\s+(\S+)")
 
-    def start_echo(self, name: str, api: str, threads: int, answer_bytes: int) -> None:
-        process = self._spawn(
-            name, str(self.binaries / "bench_echo_server"), f"--api={api}", f"--threads={threads}",
-            f"--answer-bytes={answer_bytes}",
-        )  # fmt: skip
+    def start_echo(self, name: str, *flags: str) -> None:
+        process = self._spawn(name, str(self.binaries / "bench_echo_server"), *flags)
         self.addresses[name] = f"127.0.0.1:{self._read(process, r'^([0-9]+)$')}"
 
     @staticmethod

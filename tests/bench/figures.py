@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-ECHOES = ("echo_callback", "echo_cq1", "echo_cq2")
+ECHOES = ("echo_callback", "echo_cq1", "echo_cq2")  # the bare ones
 SHARE_BAR = 0.70  # of what echo and plain script together allow
 P50_BAR = 1.5  # times the sum of both, one call in flight
 GHZ_BARS = {"calls_per_s": 16700.0, "p99_ms": 7.9}
@@ -95,7 +95,7 @@ def bars(found: dict[str, Any], ghz: dict[str, float] | None) -> list[dict[str, 
 def table(result: dict[str, Any]) -> str:
     """The arms and the bars as text."""
     lines = [
-        f"{'arm':<14} {'in flight':>9} {'calls/s':>9} {'min':>8} {'max':>8} {'p50 us':>8} {'p99 us':>8} "
+        f"{'arm':<15} {'in flight':>9} {'calls/s':>9} {'min':>8} {'max':>8} {'p50 us':>8} {'p99 us':>8} "
         f"{'script us':>9}  CPU us per call: server, valkey, load"
     ]
     for arm, levels in result["arms"].items():
@@ -104,7 +104,7 @@ def table(result: dict[str, Any]) -> str:
             cost = [run.get(key, {}).get("median") for key in ("script_us", "server_us", "valkey_us", "load_us")]
             text = [f"{value:.1f}" if value is not None else "-" for value in cost]
             lines.append(
-                f"{arm:<14} {level:>9} {calls['median']:>9.0f} {calls['min']:>8.0f} {calls['max']:>8.0f} "
+                f"{arm:<15} {level:>9} {calls['median']:>9.0f} {calls['min']:>8.0f} {calls['max']:>8.0f} "
                 f"{run['p50_us']['median']:>8.0f} {run['p99_us']['median']:>8.0f} {text[0]:>9}  {' '.join(f'{t:>7}' for t in text[1:])}"
             )
     lines.append("")

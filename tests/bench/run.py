@@ -23,7 +23,12 @@ import plain
 from engines import Engines, engines
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ECHOES = {"echo_callback": ("callback", 1), "echo_cq1": ("cq", 1), "echo_cq2": ("cq", 2)}
+ECHOES = {
+    "echo_callback": ["--api=callback"],
+    "echo_cq1": ["--api=cq", "--threads=1"],
+    "echo_cq2": ["--api=cq", "--threads=2"],
+    "echo_cq1_health": ["--api=cq", "--threads=1", "--health"],
+}
 KINDS = ("admit", "release", "defer")
 PROTO_OVERHEAD = 2  # bytes that a payload field of up to 127 bytes adds
 
@@ -82,8 +87,8 @@ class Bench:
             "request_bytes": seen["request_bytes"],
             "response_bytes": seen["response_bytes"],
         }
-        for name, (api, threads) in ECHOES.items():
-            self.running.start_echo(name, api, threads, seen["response_bytes"] - PROTO_OVERHEAD)
+        for name, flags in ECHOES.items():
+            self.running.start_echo(name, *flags, f"--answer-bytes={seen['response_bytes'] - PROTO_OVERHEAD}")
 
     def run(self, arm: str, level: int) -> dict[str, Any]:
         self.forget()
@@ -225,7 +230,7 @@ def main() -> int:
         per_admit = [run["commands_per_call"] for runs in rounds["admit"].values() for run in runs]
         bench.commands["per_admit"] = statistics.median(per_admit)
     result["commands"] = bench.commands
-    complete = {"admit", "script"} <= set(rounds) and any(echo in rounds for echo in ECHOES)
+    complete = {"admit", "script"} <= set(rounds) and any(echo in rounds for echo in figures.ECHOES)
     result["figures"] = figures.figures(rounds, options.levels) if complete else {}
     result["ghz"] = ghz_found
     result["bars"] = figures.bars(result["figures"], ghz_found)

@@ -11,7 +11,8 @@ import sys
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-ARMS = ("echo_callback", "echo_cq1", "echo_cq2", "script", "admit", "release", "defer")
+ECHOES = ("echo_callback", "echo_cq1", "echo_cq2", "echo_cq1_health")
+ARMS = (*ECHOES, "script", "admit", "release", "defer")
 LEVELS = ("1", "8")
 
 
@@ -49,7 +50,7 @@ def test_the_plain_script_runs_what_an_admit_runs(result: dict) -> None:
 
 
 def test_echo_has_the_size_of_an_admit(result: dict) -> None:
-    for arm in ARMS[:3]:
+    for arm in ECHOES:
         for run in result["arms"][arm].values():
             assert run["request_bytes"]["median"] == result["commands"]["request_bytes"]
             assert run["response_bytes"]["median"] == result["commands"]["response_bytes"]
@@ -58,7 +59,7 @@ def test_echo_has_the_size_of_an_admit(result: dict) -> None:
 def test_ceilings_and_bars(result: dict) -> None:
     for level in LEVELS:
         found = result["figures"][level]
-        assert found["best_echo"] in ARMS[:3]
+        assert found["best_echo"] in ECHOES[:3]
         assert 0 < found["share_min"] <= found["share_max"]
         assert found["ceiling_calls_per_s"] < min(found["echo_calls_per_s"], found["script_calls_per_s"])
         assert found["share"] == pytest.approx(found["admit_calls_per_s"] / found["ceiling_calls_per_s"])

@@ -189,6 +189,7 @@ void Load(Driver* driver, std::istringstream* words) {
       order.gate = gates == "all" ? caller % driver->gates() : std::stoul(gates);
       driver->Send(std::move(order), caller);
     }
+    if (due.empty() && driver->open() == 0) break;
     const auto next = due.empty() ? Clock::now() + kDeadline : due.top().first;
     if (auto call = driver->Receive(next)) {
       due.emplace(Clock::now() + std::chrono::microseconds(pause_us), call->caller);

@@ -255,6 +255,8 @@ class FaultProxy:
                 self._filler_names.discard(peer)
                 accepted.close()
                 continue
+            # asyncio sets it by itself only where the socket's protocol was named.
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._accepted_at.append(time.monotonic())
             reader, writer = await asyncio.open_connection(sock=accepted)
             pair = _Pair(self, reader, writer)

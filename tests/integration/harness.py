@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import json
 import os
@@ -60,6 +61,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _ends_with_us() -> None:
+    """In a child: killed when the tests are, however they end."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def _line(process: subprocess.Popen, what: str, timeout_s: float) -> str:
     # Right only while nothing is buffered: one line per question, or the first of several.
     ready, _, _ = select.select([process.stdout], [], [], timeout_s)
@@ -83,7 +89,7 @@ class Valkey:
         assert binary, "no valkey-server: run deploy/setup/install.sh test"
         self.process = subprocess.Popen(
             [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir",
-             str(self.directory), "--repl-diskless-sync-delay", "0"], stdout=subprocess.DEVNULL)
+             str(self.directory), "--repl-diskless-sync-delay", "0"], stdout=subprocess.DEVNULL, preexec_fn=_ends_with_us)
         self.client = redis.Redis(port=self.port)
         wait_until(self._answers, START_TIMEOUT_S, "valkey-server")
 
@@ -139,7 +145,7 @@ class Gate:
             arguments.append(f"--test-clock-file={clock}")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([BUILD_DIR / "bin" / "fairgate-server", *arguments],
-                                            stdout=subprocess.PIPE, stderr=log, text=True)
+                                            stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=_ends_with_us)
         greeting = _line(self.process, f"the gate ({self.log})", START_TIMEOUT_S)
         greeting += "".join(self.process.stdout.readline() for _ in range(3))
         self._open(greeting)

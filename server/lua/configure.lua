@@ -2,6 +2,8 @@
 -- Dimensions and classes keep their index for ever; what is removed stays as `retired`, so that no record ever has to be
 -- rearranged.
 local keys = require('keys')
+local policies = require('policies')
+local states = require('states')
 
 local SLOTS_MAX = 64
 
@@ -27,6 +29,10 @@ return function(args)
     return {result = 'ok', version = 0}
   end
 
+  if redis.call('EXISTS', keys.state) == 1 then -- what has passed was under the old policy
+    local before = policies.load(nil)
+    if before then states.save(states.load(before, states.clock(args)), before) end
+  end
   local old_raw = redis.call('HGET', keys.policy, 'compiled')
   local old = old_raw and cmsgpack.unpack(old_raw) or {}
   local compiled = args.compiled

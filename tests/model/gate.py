@@ -64,13 +64,15 @@ class Gate:
     # --- the four questions ---------------------------------------------------------------------------------------------
 
     def configure(self, expected_version: int, compiled: dict[str, Any] | None = None,
-                  tenants: dict[str, Any] | None = None, delete: bool = False, **_: Any) -> Answer:
+                  tenants: dict[str, Any] | None = None, delete: bool = False, *, clock_us: int, **_: Any) -> Answer:
         version = self.policy.version if self.policy else 0
         if expected_version != version:
             return {"result": "conflict", "version": version}
         if delete:
             self.policy = self.state = None
             return {"result": "ok", "version": 0}
+        if self.state is not None:  # what has passed was under the old policy
+            self.pass_time(clock_us)
         self.policy = Policy(compiled, tenants or {}, self.policy)
         return {"result": "ok", "version": self.policy.version}
 

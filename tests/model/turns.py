@@ -218,11 +218,10 @@ class Turns:
             self.count_in(f)
             f.stand("active", self.state.now_us)
         least = self.least(f.cls)
-        c.virtual = max(c.virtual, start if least is None else least)
-        waiting = [self.state.classes[cls].finish for cls in range(len(self.state.classes))
-                   if self.waits(cls) and self.omega(cls) > 0]
-        if waiting or w > 0:
-            self.state.virtual = max(self.state.virtual, min(waiting, default=class_start))
+        c.virtual = max(c.virtual, start if least is None else min(start, least))
+        tags = [self.state.classes[cls].finish for cls in range(len(self.state.classes))
+                if self.waits(cls) and self.omega(cls) > 0] + ([class_start] if w > 0 else [])
+        self.state.virtual = max([self.state.virtual] + ([min(tags)] if tags else []))
 
     def retire(self, cls: int, keep: Flow) -> None:
         """Flows that were not served of late and are not ahead of virtual time leave the sums, those longest unseen first;

@@ -47,20 +47,18 @@ function turns.wake(state, f)
   end
 end
 
+-- Virtual time is the start tag of who is served, never beyond those who still wait (who asks out of turn is ahead of them).
 local function follow_service(policy, state, f, flow_tag, class_tag)
   local c = state.classes[f.class]
-  local served = c.waiters > 0 and c.least or flow_tag
-  if served > c.v then c.v = served end
-  local least
+  local v = c.waiters > 0 and c.least < flow_tag and c.least or flow_tag
+  if v > c.v then c.v = v end
+  local V = policy.classes[f.class].weight > 0 and class_tag or nil
   if state.waiters > 0 then
     for k, other in ipairs(state.classes) do
-      if other.waiters > 0 and policy.classes[k].weight > 0 and (not least or other.F < least) then least = other.F end
+      if other.waiters > 0 and policy.classes[k].weight > 0 and (not V or other.F < V) then V = other.F end
     end
   end
-  if least or policy.classes[f.class].weight > 0 then
-    local V = least or class_tag
-    if V > state.V then state.V = V end
-  end
+  if V and V > state.V then state.V = V end
 end
 
 local function add_waiting(state, call, sign)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import json
 import os
@@ -61,9 +60,10 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _ends_with_us() -> None:
-    """In a child: killed when the tests are, however they end."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+def _ending_with_us() -> list[str]:
+    """What a command begins with so that it is killed when the tests are, however they end. (No preexec_fn: gRPC does not
+    survive a fork.)"""
+    return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
 def _line(process: subprocess.Popen, what: str, timeout_s: float) -> str:
@@ -88,8 +88,8 @@ class Valkey:
         binary = shutil.which("valkey-server") or shutil.which("redis-server")
         assert binary, "no valkey-server: run deploy/setup/install.sh test"
         self.process = subprocess.Popen(
-            [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir",
-             str(self.directory), "--repl-diskless-sync-delay", "0"], stdout=subprocess.DEVNULL, preexec_fn=_ends_with_us)
+            [*_ending_with_us(), binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir",
+             str(self.directory), "--repl-diskless-sync-delay", "0"], stdout=subprocess.DEVNULL)
         self.client = redis.Redis(port=self.port)
         wait_until(self._answers, START_TIMEOUT_S, "valkey-server")
 
@@ -144,8 +144,8 @@ class Gate:
         if clock:
             arguments.append(f"--test-clock-file={clock}")
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen([BUILD_DIR / "bin" / "fairgate-server", *arguments],
-                                            stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=_ends_with_us)
+            self.process = subprocess.Popen([*_ending_with_us(), BUILD_DIR / "bin" / "fairgate-server", *arguments],
+                                            stdout=subprocess.PIPE, stderr=log, text=True)
         greeting = _line(self.process, f"the gate ({self.log})", START_TIMEOUT_S)
         greeting += "".join(self.process.stdout.readline() for _ in range(3))
         self._open(greeting)

@@ -12,6 +12,7 @@ from stubs import admission_pb2 as pb
 BACK_MAX_S = 1.0  # from the store's return to normal decisions
 CONTROL_MAX_S = 0.02  # what an evaluation's limit leaves of the bar
 NEAR_S = 0.1
+LATE_SHARE = 0.02
 STRICT = os.environ.get("FAIRGATE_TEST_STRICT") == "1"
 
 
@@ -24,7 +25,9 @@ def summary(answers: list[Answer], what: str) -> str:
 
 def check_in_time(answers: list[Answer], driver: Driver, what: str) -> None:
     """Every answer within the bar. One is excused only if a control call near it, which needs no store, was late by
-    itself: then the machine stood still, not the gate. With FAIRGATE_TEST_STRICT=1 none is excused."""
+    itself: then the machine stood still, not the gate. Controls do not see when only the store's thread has to wait for
+    a processor: on a machine with twice as many runnable threads as processors LATE_SHARE is excused, too.
+    FAIRGATE_TEST_STRICT=1 excuses none."""
     print(summary(answers, what))
     stalls = [c for c in driver.controls if c.latency_s > CONTROL_MAX_S]
     late = [a for a in answers if a.latency_s > ANSWER_MAX_S]
@@ -35,6 +38,11 @@ def check_in_time(answers: list[Answer], driver: Driver, what: str) -> None:
               f"{len(stalls)} of {len(driver.controls)} control calls took over {CONTROL_MAX_S * 1e3:.0f} ms, "
               f"the slowest {max((c.latency_s for c in stalls), default=0) * 1e3:.0f} ms")
     rest = [a for a in late if a not in excused]
+    busy = os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+    if rest and busy and not STRICT and len(rest) <= LATE_SHARE * len(answers):
+        print(f"  machine busy (load {os.getloadavg()[0]:.0f}): {len(rest)} more excused, "
+              f"the slowest {max(a.latency_s for a in rest) * 1e3:.0f} ms")
+        return
     assert not rest, (len(rest), sorted(rest, key=lambda a: -a.latency_s)[:3])
 
 

@@ -15,6 +15,7 @@ from stubs import admission_pb2 as pb
 CALLERS = 64
 PAUSE_MS = 40
 THREADS_S = 0.1  # two answers of one connection are heard by two threads here
+REPLAY_S = 30.0  # heartbeats come every 2 s; a stalled machine loses some
 MACHINE_S = 4.0  # margin of those ends that are no bar of their own
 EXPOSER_S = 2.0  # what the end of the metrics exposer takes by itself
 
@@ -37,17 +38,21 @@ def shared_grants(answers: list[Answer]) -> list[Answer]:
     return [a for a in answers if a.outcome == "grant" and not a.degraded]
 
 
-def check_kept(gate: Gate, driver: Driver, answers: list[Answer], index: int = 0) -> None:
+def check_kept(gate: Gate, answers: list[Answer], also_degraded: bool = False) -> None:
     """What callers were granted by the store is there as leases: asking again grants again and debits nothing."""
-    before = gate.tokens("t").debited_total
-    kept = shared_grants(answers)
-    asked = [(index, "t", f"t{tenant(a)}", a.id, 1) for a in kept]
-    for i in range(0, len(asked), 200):
-        again = driver.at_once(asked[i:i + 200])
-        lost = [a for a in again if not a.repeated and not a.degraded]
-        assert not lost, (f"{len(lost)} of {len(kept)} acknowledged grants are gone", lost[:3])
-        assert not [a for a in again if a.code or a.outcome != "grant"]
-    assert gate.tokens("t").debited_total == before
+    kept = [(0, "t", f"t{tenant(a)}", a.id, 1)
+            for a in answers if a.outcome == "grant" and (also_degraded or not a.degraded)]
+    driver, lost = Driver([gate]), []
+    with stopping(driver):
+        for i in range(0, len(kept), 200):
+            waiting = kept[i:i + 200]
+            while waiting:  # until the store has answered for each
+                again = driver.at_once(waiting)
+                assert not [a for a in again if a.code or a.outcome != "grant"]
+                lost += [a.id for a in again if not a.repeated and not a.degraded]
+                late = {a.id for a in again if a.degraded}
+                waiting = [call for call in waiting if call[3] in late]
+    assert not lost, (f"{len(lost)} of {len(kept)} acknowledged grants are gone", lost[:3], lost[-3:])
 
 
 def tenant(answer: Answer) -> int:
@@ -80,8 +85,11 @@ def test_kill_9_of_valkey(tmp_path, store):
         assert all(a.outcome == "grant" for a in answers) and any(a.degraded for a in answers)
         print(f"normal {took:.3f} s after its return")
         assert took <= BACK_MAX_S
-        wait_until(lambda: gate.inspect("t").leases_open >= len(answers), 10, "degraded grants debited", 0.05)
-        check_kept(gate, driver, answers)
+        check_kept(gate, answers)
+        end = time.monotonic() + REPLAY_S
+        while gate.inspect("t").leases_open < len(answers) and time.monotonic() < end:
+            time.sleep(0.05)
+        check_kept(gate, answers, also_degraded=True)
         assert gate.inspect("t").leases_open == len(answers)  # each once
 
 
@@ -101,7 +109,7 @@ def test_kill_9_of_a_gate_with_its_embedded_store(tmp_path):
         driver.start_load(2.5, "t", callers=CALLERS, pause_ms=PAUSE_MS)
         time.sleep(1.2)
         gate.kill()
-        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 5, "the embedded store ends with its gate")
+        wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 30, "the embedded store ends with its gate")
         again = Gate(tmp_path / "gate", listen=gate.address)
         with stopping(again):
             answers = driver.answers()
@@ -110,7 +118,7 @@ def test_kill_9_of_a_gate_with_its_embedded_store(tmp_path):
             served = [a for a in answers if a.code == 0]
             assert all(a.outcome == "grant" for a in served)
             seconds_until_shared([again], "t", time.monotonic())
-            check_kept(again, driver, served)
+            check_kept(again, served)
 
 
 def test_kill_9_of_one_of_two_gates(tmp_path):
@@ -127,7 +135,7 @@ def test_kill_9_of_one_of_two_gates(tmp_path):
         gates[1].kill()
         answers = driver.answers()
         check_served([a for a in answers if a.gate == 0], driver, "the other gate")
-        check_kept(gates[0], driver, answers)
+        check_kept(gates[0], answers)
 
 
 def test_restart_by_sigterm_in_mid_load(tmp_path):
@@ -146,7 +154,7 @@ def test_restart_by_sigterm_in_mid_load(tmp_path):
             assert {a.code for a in answers} <= {0, 1, 14}
             served = [a for a in answers if a.code == 0]
             assert all(a.outcome == "grant" for a in served)
-            check_kept(again, driver, served)
+            check_kept(again, served)
             # Nobody was granted something without hearing of it.
             assert len(shared_grants(served)) <= again.inspect("t").leases_open <= len(served)
 

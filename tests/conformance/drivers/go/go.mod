@@ -1,0 +1,3 @@
+module fairgate.io/conformance
+
+go 1.23.0

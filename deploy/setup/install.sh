@@ -249,6 +249,26 @@ install_fuzzing_runtime() {
   apt_install "libclang-rt-$major-dev"
 }
 
+# The oldest Go that the client supports is the one of Debian 12's backports: the distribution itself has 1.19, and 1.24 or
+# later from Debian 13 on. Without any the Go client is not tested, which CI does not accept.
+install_go() {
+  local versioned=golang-1.23-go codename
+  [ -f "$ROOT/client/go/go.sh" ] || return 0
+  "$ROOT/client/go/go.sh" version >/dev/null 2>&1 && return 0
+  apt_update
+  if dpkg --compare-versions "$(candidate_of golang-go)" ge 2:1.23; then
+    apt_install golang-go
+  elif [ -n "$(candidate_of "$versioned")" ]; then
+    apt_install "$versioned"
+  else
+    codename="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")"
+    say "installing $versioned from $codename-backports"
+    apt_elsewhere deb "$codename $codename-backports" -- install -y --no-install-recommends \
+      -t "$codename-backports" "$versioned" >"$TEMP/go.log" 2>&1 ||
+      { cat "$TEMP/go.log" >&2; say "no Go >= 1.23 to be had: the Go client will not be tested"; }
+  fi
+}
+
 install_venv() {
   local wanted
   wanted="$(sha256sum <"$REQUIREMENTS")"
@@ -301,6 +321,7 @@ install_protos
 if [ "$profile" = test ]; then
   apt_install "${TEST_PACKAGES[@]}"
   install_fuzzing_runtime
+  install_go
   install_venv
   install_node
   install_node_packages

@@ -29,7 +29,7 @@ using testing::HasSubstr;
 constexpr char kDirectoryVariable[] = "FAIRGATE_EMBEDDED_TEST_DIRECTORY";
 
 bool Eventually(const std::function<bool()>& holds) {
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 6000; ++i) {
     if (holds()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -65,9 +65,9 @@ class EmbeddedServerTest : public testing::Test {
     Connection::Options options;
     options.address = server.address();
     Connection connection(std::move(options));
-    EXPECT_TRUE(connection.WaitConnected(absl::Seconds(10)));
+    EXPECT_TRUE(connection.WaitConnected(absl::Seconds(60)));
     std::promise<absl::StatusOr<Reply>> answer;
-    connection.Submit(std::move(command), absl::Seconds(10),
+    connection.Submit(std::move(command), absl::Seconds(60),
                       [&](absl::StatusOr<Reply> reply) { answer.set_value(std::move(reply)); });
     auto reply = answer.get_future().get();
     EXPECT_TRUE(reply.ok()) << reply.status();

@@ -23,11 +23,7 @@ import type { Counters, ReleaseReport } from "./values.js";
 import * as wire from "./wire.js";
 
 const KEEPALIVE_TIMEOUT_MS = 5000;
-// A timer that is late by this much means that the program itself stood still, and that the answer may be here already,
-// not yet read: it is given a last chance before it is called missing.
-const STALL_MS = 10;
-const LAST_CHANCE_MS = 20;
-// gRPC's own timer would take that chance.
+// gRPC counts its deadline on the wall clock, which may jump: it is only there to tell the gate.
 const GRPC_DEADLINE_SLACK_MS = 1000;
 
 type Method<Request, Response> = (
@@ -196,19 +192,11 @@ export class Gate {
     signal?: AbortSignal,
   ): Promise<boolean> {
     return new Promise((resolve) => {
-      const dueMs = nowMs() + exchange.timeLeftMs();
       let isTimedOut = false;
-      let hadLastChance = false;
-      let timer: NodeJS.Timeout | undefined;
       const abort = (): void => call.cancel();
       const expire = (): void => {
-        if (!hadLastChance && nowMs() - dueMs > STALL_MS) {
-          hadLastChance = true;
-          timer = setTimeout(expire, LAST_CHANCE_MS);
-        } else {
-          isTimedOut = true;
-          call.cancel();
-        }
+        isTimedOut = true;
+        call.cancel();
       };
       const done = (error: ServiceError | null, response?: Response): void => {
         clearTimeout(timer);
@@ -224,7 +212,7 @@ export class Gate {
         { deadline: Date.now() + leftMs + GRPC_DEADLINE_SLACK_MS },
         done,
       );
-      timer = setTimeout(expire, leftMs);
+      const timer = setTimeout(expire, leftMs);
       signal?.addEventListener("abort", abort, { once: true });
       if (signal?.aborted) abort();
     });

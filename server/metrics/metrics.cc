@@ -5,7 +5,6 @@
 #include <mutex>
 #include <set>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -14,6 +13,7 @@
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
+#include "server/metrics/label_names.h"
 #include "server/version.h"
 
 namespace fairgate {
@@ -34,56 +34,6 @@ const Histogram::BucketBoundaries& WaitBuckets() {
   static const auto* const buckets = new Histogram::BucketBoundaries{
       0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
   return *buckets;
-}
-
-const char* LayerName(Layer layer) {
-  switch (layer) {
-    case Layer::kTarget:
-      return "target";
-    case Layer::kClass:
-      return "class";
-    case Layer::kTenant:
-      return "tenant";
-  }
-  return "";
-}
-
-const char* ReasonName(RejectReason reason) {
-  switch (reason) {
-    case RejectReason::kCostExceedsCap:
-      return "cost_exceeds_cap";
-    case RejectReason::kTargetDisabled:
-      return "target_disabled";
-    case RejectReason::kDeadlineUnreachable:
-      return "deadline_unreachable";
-    case RejectReason::kAlreadySettled:
-      return "already_settled";
-    case RejectReason::kSuperseded:
-      return "superseded";
-    case RejectReason::kTenantNotListed:
-      return "tenant_not_listed";
-  }
-  return "";
-}
-
-const char* ResultName(ReleaseResult result) {
-  switch (result) {
-    case ReleaseResult::kSettled:
-      return "settled";
-    case ReleaseResult::kWithdrawn:
-      return "withdrawn";
-    case ReleaseResult::kExtended:
-      return "extended";
-    case ReleaseResult::kAlreadySettled:
-      return "already_settled";
-    case ReleaseResult::kExpired:
-      return "expired";
-    case ReleaseResult::kUnknown:
-      return "unknown";
-    case ReleaseResult::kQueued:
-      return "queued";
-  }
-  return "";
 }
 
 std::string CodeName(const absl::Status& status) {
@@ -160,14 +110,40 @@ class Metrics::Impl {
     return found == listed_tenants_.end() ? *other : *found;
   }
 
-  Counter& AdmitCounter(const std::string& target, const std::string& priority,
-                        const std::string& outcome, const std::string& reason) {
-    Counter*& counter = admit_handles_[{target, priority, outcome, reason}];
+  // Series of the calls' own path, with mutex_ held. Labels are TargetLabel() and the like or
+  // literals: they live as long as this does, so their addresses stand for them, and nothing is
+  // built for a series that is there.
+  Counter& AdmitCounter(const std::string& target, const std::string& priority, const char* outcome,
+                        const char* reason) {
+    Counter*& counter = admits_found_[{&target, &priority, outcome, reason}];
     if (counter == nullptr) {
       counter = &admit_outcomes_.Add(
           {{"target", target}, {"class", priority}, {"outcome", outcome}, {"reason", reason}});
     }
     return *counter;
+  }
+  Counter& ReleaseCounter(const std::string& target, const char* result) {
+    Counter*& counter = releases_found_[{&target, result}];
+    if (counter == nullptr) counter = &releases_.Add({{"target", target}, {"result", result}});
+    return *counter;
+  }
+  Histogram& EstimateError(const std::string& target, const std::string& dimension) {
+    Histogram*& histogram = estimate_errors_found_[{&target, &dimension}];
+    if (histogram == nullptr) {
+      histogram = &estimate_error_.Add(
+          {{"target", target}, {"dimension", dimension}},
+          Histogram::BucketBoundaries{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10});
+    }
+    return *histogram;
+  }
+  Histogram& Evaluation(const std::string& script) {
+    Histogram*& histogram = evaluations_found_[script];
+    if (histogram == nullptr) {
+      histogram = &evaluation_seconds_.Add(
+          {{"script", script}}, Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025,
+                                                            0.005, 0.01, 0.025, 0.05, 0.25, 1});
+    }
+    return *histogram;
   }
 
   const MetricsOptions options_;
@@ -228,30 +204,34 @@ class Metrics::Impl {
   std::set<std::string> targets_;
   std::map<std::string, std::set<std::string>> classes_;
   std::map<std::string, std::set<std::string>> dimensions_;
-  std::map<std::tuple<std::string, std::string, std::string, std::string>, Counter*> admit_handles_;
+  std::map<std::array<const void*, 4>, Counter*> admits_found_;
+  std::map<std::array<const void*, 2>, Counter*> releases_found_;
+  std::map<std::array<const void*, 2>, Histogram*> estimate_errors_found_;
+  std::map<std::string, Histogram*> evaluations_found_;
 };
 
 Metrics::Metrics(MetricsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Metrics::~Metrics() = default;
 
 void Metrics::OnAdmit(const AdmitQuery& query, const Decision& decision) {
+  static const auto* const no_class = new std::string;
   const auto [outcome, reason] = Describe(decision);
-  std::string target;
+  const std::string* target = nullptr;
   Counter* counter = nullptr;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    target = impl_->TargetLabel(query.target, !decision.degraded);
+    target = &impl_->TargetLabel(query.target, !decision.degraded);
     // A class that a degraded answer names may be made up.
-    const std::string priority =
-        decision.degraded ? "" : impl_->ClassLabel(target, decision.facts.priority);
-    counter = &impl_->AdmitCounter(target, priority, outcome, reason);
+    const std::string& priority =
+        decision.degraded ? *no_class : impl_->ClassLabel(*target, decision.facts.priority);
+    counter = &impl_->AdmitCounter(*target, priority, outcome, reason);
   }
   counter->Increment();
   if (decision.facts.leases_expired > 0) {
     impl_->leases_expired_.Increment(decision.facts.leases_expired);
   }
   if (decision.degraded) {
-    impl_->degraded_.Add({{"target", target}, {"outcome", outcome}}).Increment();
+    impl_->degraded_.Add({{"target", *target}, {"outcome", outcome}}).Increment();
   }
   if (const auto* const defer = std::get_if<Defer>(&decision.outcome)) {
     impl_->defer_seconds_.Observe(absl::ToDoubleSeconds(defer->retry_delay));
@@ -269,50 +249,52 @@ void Metrics::OnAdmit(const AdmitQuery& query, const Decision& decision) {
         absl::ToDoubleSeconds(decision.facts.waited - decision.facts.first_projected));
   }
   if (!impl_->listed_tenants_.empty()) {
-    impl_->tenant_grants_.Add({{"target", target}, {"tenant", impl_->TenantLabel(query.tenant)}})
+    impl_->tenant_grants_.Add({{"target", *target}, {"tenant", impl_->TenantLabel(query.tenant)}})
         .Increment();
   }
 }
 
 void Metrics::OnAdmitError(const std::string& target, const absl::Status& status) {
-  Counter* counter = nullptr;
+  std::string label;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    counter =
-        &impl_->AdmitCounter(impl_->TargetLabel(target, false), "", "error", CodeName(status));
+    label = impl_->TargetLabel(target, false);
   }
-  counter->Increment();
+  impl_->admit_outcomes_
+      .Add({{"target", label}, {"class", ""}, {"outcome", "error"}, {"reason", CodeName(status)}})
+      .Increment();
 }
 
 void Metrics::OnRelease(const std::string& target, const ReleaseReport& report) {
-  std::string label;
-  std::vector<std::pair<std::string, double>> ratios;
+  const std::string* label = nullptr;
+  Counter* counter = nullptr;
+  std::vector<std::pair<Histogram*, double>> ratios;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = impl_->TargetLabel(target, !report.degraded);
+    label = &impl_->TargetLabel(target, !report.degraded);
+    counter = &impl_->ReleaseCounter(*label, ResultName(report.result));
     // Only what was settled by usage says something about estimates.
     if (report.result == ReleaseResult::kSettled && !report.usage_missing) {
       for (const auto& [dimension, estimated] : report.estimated) {
         for (const auto& [charged_dimension, charged] : report.charged) {
           if (charged_dimension == dimension && estimated > 0) {
-            ratios.emplace_back(impl_->DimensionLabel(label, dimension), charged / estimated);
+            ratios.emplace_back(
+                &impl_->EstimateError(*label, impl_->DimensionLabel(*label, dimension)),
+                charged / estimated);
           }
         }
       }
     }
   }
-  impl_->releases_.Add({{"target", label}, {"result", ResultName(report.result)}}).Increment();
+  counter->Increment();
   if (report.usage_missing) {
     impl_->usage_missing_.Increment();
   }
   if (report.degraded) {
-    impl_->degraded_.Add({{"target", label}, {"outcome", "release"}}).Increment();
+    impl_->degraded_.Add({{"target", *label}, {"outcome", "release"}}).Increment();
   }
-  for (const auto& [dimension, ratio] : ratios) {
-    impl_->estimate_error_
-        .Add({{"target", label}, {"dimension", dimension}},
-             Histogram::BucketBoundaries{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10})
-        .Observe(ratio);
+  for (const auto& [histogram, ratio] : ratios) {
+    histogram->Observe(ratio);
   }
 }
 
@@ -326,10 +308,12 @@ void Metrics::OnReleaseError(const std::string& target, const absl::Status& stat
 }
 
 void Metrics::OnEvaluation(const std::string& script, absl::Duration took) {
-  impl_->evaluation_seconds_
-      .Add({{"script", script}}, Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025,
-                                                             0.005, 0.01, 0.025, 0.05, 0.25, 1})
-      .Observe(absl::ToDoubleSeconds(took));
+  Histogram* histogram = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(impl_->mutex_);
+    histogram = &impl_->Evaluation(script);
+  }
+  histogram->Observe(absl::ToDoubleSeconds(took));
 }
 
 void Metrics::SetStoreUp(bool up) { impl_->store_up_.Set(up ? 1 : 0); }

@@ -156,6 +156,7 @@ class Connection::Loop {
       batch.swap(queue_);
       stopping = stopping_;
     }
+    batching_ = true;
     for (std::shared_ptr<Pending>& pending : batch) {
       if (stopping || !ready_) {
         pending->Answer(absl::UnavailableError(absl::StrCat("no connection: ", reason_)));
@@ -163,6 +164,9 @@ class Connection::Loop {
         Send(pending);
       }
     }
+    batching_ = false;
+    // Written at once: to wait until the loop finds the socket writable takes another turn of it.
+    if (ready_ && context_ != nullptr) redisAsyncHandleWrite(context_);
     if (!stopping) return;
     closing_ = true;
     Drop("stopped");
@@ -190,6 +194,16 @@ class Connection::Loop {
     owed_.push_back(pending);
     pending->args.clear();
     StartTick();
+  }
+
+  // The adapter changes the poll set at each call, which takes a system call; mostly there is no
+  // need, as OnWake() writes all there is.
+  static void AddWrite(void* data) {
+    const auto* const events = static_cast<redisLibuvEvents*>(data);
+    if (!static_cast<Loop*>(events->context->data)->batching_) redisLibuvAddWrite(data);
+  }
+  static void DelWrite(void* data) {
+    if (static_cast<redisLibuvEvents*>(data)->events & UV_WRITABLE) redisLibuvDelWrite(data);
   }
 
   void StartTick() {
@@ -259,6 +273,8 @@ class Connection::Loop {
       return;
     }
     context->data = this;
+    context->ev.addWrite = &Loop::AddWrite;
+    context->ev.delWrite = &Loop::DelWrite;
     context_ = context;
     owed_count_ = 0;
     heard_ = Clock::now();
@@ -358,6 +374,7 @@ class Connection::Loop {
   redisAsyncContext* context_ = nullptr;
   bool ready_ = false;  // the handshake is over
   bool closing_ = false;
+  bool batching_ = false;  // commands are added that are written together
   std::string reason_ = "not yet connected";
   std::deque<std::shared_ptr<Pending>> owed_;  // sent, maybe answered
   size_t owed_count_ = 0;                      // replies that the connection still owes

@@ -14,7 +14,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
-#include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "prometheus/exposer.h"
@@ -25,6 +24,7 @@
 #include "server/service/admin_service.h"
 #include "server/service/admission_service.h"
 #include "server/service/bootstrap.h"
+#include "server/service/health_service.h"
 #include "server/service/timer_thread.h"
 #include "server/settings/policy_file.h"
 #include "server/store/valkey_store.h"
@@ -68,6 +68,8 @@ struct App::Parts {
   std::unique_ptr<Gate> gate;
   std::unique_ptr<AdmissionService> admission;
   std::unique_ptr<AdminService> admin;
+  HealthService health{
+      {v1::AdmissionService::service_full_name(), v1::AdminService::service_full_name()}};
   std::unique_ptr<grpc::Server> server;
   std::shared_ptr<TargetCollector> collector;
   std::unique_ptr<prometheus::Exposer> exposer;
@@ -79,12 +81,6 @@ struct App::Parts {
   bool seeded = false;
   int proofs = 0;
   unsigned ticks = 0;
-
-  void SetServing(bool serving) const {
-    if (server != nullptr && server->GetHealthCheckService() != nullptr) {
-      server->GetHealthCheckService()->SetServingStatus(serving);
-    }
-  }
 };
 
 App::App(Settings settings) : settings_(std::move(settings)), parts_(std::make_unique<Parts>()) {}
@@ -242,7 +238,7 @@ absl::Status App::StartServer() {
         if (!parts.faulty.exchange(true)) {
           LogError("script_failed",
                    {{"serving", "false"}, {"error", std::string(status.message())}});
-          parts.SetServing(false);
+          parts.health.SetServing(false);
         }
       },
       settings_.completion_queue_threads);
@@ -256,7 +252,6 @@ absl::Status App::StartServer() {
         return false;
       });
 
-  grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   int port = 0;
@@ -265,12 +260,15 @@ absl::Status App::StartServer() {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   parts.admission->Register(&builder);
   builder.RegisterService(parts.admin.get());
+  builder.RegisterService(&parts.health);
+  // For the rare calls; more threads come when all are busy.
+  builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   parts.server = builder.BuildAndStart();
   if (parts.server == nullptr || port == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot listen on ", settings_.listen, ": is the port taken?"));
   }
-  parts.SetServing(true);
+  parts.health.SetServing(true);
   parts.admission->Start();
   parts.address = WithPort(settings_.listen, port);
   return absl::OkStatus();
@@ -313,13 +311,13 @@ void App::Upkeep() {
       if (parts.faulty.exchange(false)) {
         LogInfo("self_test_passed", {{"serving", "true"}});
       }
-      parts.SetServing(true);
+      parts.health.SetServing(true);
     } else if (!absl::IsUnavailable(status)) {
       if (!parts.faulty.exchange(true)) {
         LogError("self_test_failed",
                  {{"serving", "false"}, {"error", std::string(status.message())}});
       }
-      parts.SetServing(false);
+      parts.health.SetServing(false);
     }
   }
   if (parts.proven && !parts.seeded) {
@@ -335,7 +333,7 @@ void App::Upkeep() {
 void App::Stop() {
   Parts& parts = *parts_;
   if (parts.server != nullptr) {
-    parts.SetServing(false);
+    parts.health.Shutdown();
     parts.gate->StopHolding();  // else the drain waits for as long as they are parked
     parts.server->Shutdown(std::chrono::system_clock::now() +
                            absl::ToChronoMilliseconds(settings_.drain_timeout));

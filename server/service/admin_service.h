@@ -11,7 +11,7 @@
 
 namespace fairgate {
 
-class AdminService final : public v1::AdminService::CallbackService {
+class AdminService final : public v1::AdminService::Service {
  public:
   // Whether this server's policy file says something else about the target than the store.
   using DiffersFromFile = std::function<bool(const v1::TargetPolicy& in_store)>;
@@ -19,12 +19,10 @@ class AdminService final : public v1::AdminService::CallbackService {
   // `store` must outlive the service.
   AdminService(AdmissionStore* store, DiffersFromFile differs_from_file);
 
-  grpc::ServerUnaryReactor* ListTargets(grpc::CallbackServerContext* context,
-                                        const v1::ListTargetsRequest* request,
-                                        v1::ListTargetsResponse* response) override;
-  grpc::ServerUnaryReactor* InspectTarget(grpc::CallbackServerContext* context,
-                                          const v1::InspectTargetRequest* request,
-                                          v1::InspectTargetResponse* response) override;
+  grpc::Status ListTargets(grpc::ServerContext* context, const v1::ListTargetsRequest* request,
+                           v1::ListTargetsResponse* response) override;
+  grpc::Status InspectTarget(grpc::ServerContext* context, const v1::InspectTargetRequest* request,
+                             v1::InspectTargetResponse* response) override;
 
  private:
   AdmissionStore* const store_;

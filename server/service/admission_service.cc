@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "grpcpp/support/async_unary_call.h"
 #include "server/core/validate.h"
+#include "server/service/await.h"
 #include "server/service/grpc_status.h"
 #include "server/service/proto_convert.h"
 
@@ -46,28 +47,25 @@ absl::Status WithFieldOf(const v1::ReleaseRequest& request, const absl::Status& 
 
 class AdmissionService::Service final
     : public v1::AdmissionService::WithAsyncMethod_Admit<
-          v1::AdmissionService::WithAsyncMethod_Release<
-              v1::AdmissionService::WithCallbackMethod_Configure<v1::AdmissionService::Service>>> {
+          v1::AdmissionService::WithAsyncMethod_Release<v1::AdmissionService::Service>> {
  public:
   explicit Service(AdmissionService* owner) : owner_(owner) {}
 
-  grpc::ServerUnaryReactor* Configure(grpc::CallbackServerContext* context,
-                                      const v1::ConfigureRequest* request,
-                                      v1::ConfigureResponse* response) override {
-    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  // On one of gRPC's threads, which waits.
+  grpc::Status Configure(grpc::ServerContext* /*context*/, const v1::ConfigureRequest* request,
+                         v1::ConfigureResponse* response) override {
     owner_->Enter();
-    owner_->gate_->Configure(*request, [owner = owner_, reactor,
-                                        response](absl::StatusOr<v1::ConfigureResponse> answer) {
-      if (answer.ok()) {
-        *response = *std::move(answer);
-        reactor->Finish(grpc::Status::OK);
-      } else {
-        owner->Fault(answer.status());
-        reactor->Finish(ToGrpcStatus(answer.status()));
-      }
-      owner->Leave();
-    });
-    return reactor;
+    absl::StatusOr<v1::ConfigureResponse> answer =
+        Await<v1::ConfigureResponse>([&](Gate::Callback<v1::ConfigureResponse> done) {
+          owner_->gate_->Configure(*request, std::move(done));
+        });
+    if (answer.ok()) {
+      *response = *std::move(answer);
+    } else {
+      owner_->Fault(answer.status());
+    }
+    owner_->Leave();
+    return answer.ok() ? grpc::Status::OK : ToGrpcStatus(answer.status());
   }
 
  private:

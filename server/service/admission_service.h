@@ -19,7 +19,7 @@
 
 namespace fairgate {
 
-// Admit and Release run on one completion queue, Configure on the callback API: see
+// Admit and Release run on one completion queue, Configure by the synchronous API: see
 // server/decisions/0001-cq-for-hot-methods.md.
 //
 // Order: Register, BuildAndStart of the server, Start, ... , Shutdown of the server, Stop.
@@ -41,7 +41,7 @@ class AdmissionService {
   void Stop();
 
  private:
-  // Adds the hot methods' asynchronous and Configure's callback forms to the generated class.
+  // Adds the hot methods' asynchronous and Configure's synchronous forms to the generated class.
   class Service;
   // What a completion queue's tag points to.
   class Event;

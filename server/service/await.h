@@ -1,5 +1,5 @@
-// Waits for an answer by callback: for start-up and upkeep on the main thread, never on a thread
-// that serves calls.
+// Waits for an answer by callback: for start-up and upkeep on the main thread, and for the rare
+// calls that gRPC serves on threads of its own; never on the completion queue's.
 #ifndef FAIRGATE_SERVER_SERVICE_AWAIT_H_
 #define FAIRGATE_SERVER_SERVICE_AWAIT_H_
 

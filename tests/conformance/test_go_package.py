@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from go_module import CLIENT, MODULE, go, run, setting
 
-STATICCHECK = {(1, 25): "v0.8.2", (1, 23): "v0.6.1"}
+STATICCHECK = {(1, 26): "v0.8.2", (1, 23): "v0.6.1"}
 PATH = "fairgate.io/go/fairgate"
 VERSION = "v" + re.search(r'Version = "(.+)"', (CLIENT / "doc.go").read_text())[1]
 DIMENSIONS = [

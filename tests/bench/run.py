@@ -193,7 +193,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--arms", type=lambda text: text.split(","), default=[*ECHOES, "script", *KINDS])
     parser.add_argument("--channels", type=int, default=2, help="connections, at most the calls in flight")
     parser.add_argument("--threads", type=int, default=1, help="completion queue threads of the gate")
-    parser.add_argument("--store-timeout", default="250ms", help="of the gate: longer than a long queue takes")
+    parser.add_argument("--store-timeout", default="2s", help="of the gate: longer than any stall of the machine")
     parser.add_argument("--ghz", action="store_true", help="also the load of ghz, which is fetched and built")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "bench.json")
     options = parser.parse_args()

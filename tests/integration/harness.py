@@ -35,7 +35,8 @@ EPOCH_US = 1_800_000_000_000_000
 DURATION = {"1m": 60, "1s": 1, "1h": 3600}
 
 
-def policy(name: str, tokens: float, requests: float = 1e9, window: str = "1m", **fields: Any) -> policy_pb2.TargetPolicy:
+def policy(name: str, tokens: float, requests: float = 1e9, window: str = "1m",
+        **fields: Any) -> policy_pb2.TargetPolicy:
     """Continuous windows without margins: exactly `tokens` can go at once."""
     made = policy_pb2.TargetPolicy(name=name, **fields)
     for dimension, limit in (("requests", requests), ("tokens", tokens)):
@@ -61,8 +62,8 @@ def free_port() -> int:
 
 
 def _ending_with_us() -> list[str]:
-    """What a command begins with so that it is killed when the tests are, however they end. (No preexec_fn: gRPC does not
-    survive a fork.)"""
+    """What a command begins with so that it is killed when the tests are, however they end.
+    (No preexec_fn: gRPC does not survive a fork.)"""
     return ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 
 
@@ -88,7 +89,8 @@ class Valkey:
         binary = shutil.which("valkey-server") or shutil.which("redis-server")
         assert binary, "no valkey-server: run deploy/setup/install.sh test"
         self.process = subprocess.Popen(
-            [*_ending_with_us(), binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir",
+            [*_ending_with_us(), binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+                    "--appendonly", "yes", "--dir",
              str(self.directory), "--repl-diskless-sync-delay", "0"], stdout=subprocess.DEVNULL)
         self.client = redis.Redis(port=self.port)
         wait_until(self._answers, START_TIMEOUT_S, "valkey-server")
@@ -159,12 +161,14 @@ class Gate:
         self.admission = admission_pb2_grpc.AdmissionServiceStub(self.channel)
         self.admin = admin_pb2_grpc.AdminServiceStub(self.channel)
 
-    def admit(self, target: str, id: str, tokens: float | None = None, tenant: str = "t", **fields: Any) -> pb.AdmitResponse:
+    def admit(self, target: str, id: str, tokens: float | None = None, tenant: str = "t",
+            **fields: Any) -> pb.AdmitResponse:
         cost = {} if tokens is None else {"tokens": tokens}
         return self.admission.Admit(pb.AdmitRequest(target=target, tenant=tenant, request_id=id, cost=cost, **fields),
                                     timeout=CALL_TIMEOUT_S)
 
-    def settle(self, target: str, id: str, actual: dict[str, float], attempt: int = 1, outcome: int = 1) -> pb.ReleaseResponse:
+    def settle(self, target: str, id: str, actual: dict[str, float], attempt: int = 1,
+            outcome: int = 1) -> pb.ReleaseResponse:
         return self.admission.Release(pb.ReleaseRequest(target=target, request_id=id, attempt=attempt, settle=pb.Settle(
             outcome=outcome, actual=actual)), timeout=CALL_TIMEOUT_S)
 
@@ -183,7 +187,8 @@ class Gate:
                 time.sleep(0.02)
 
     def _inspect(self, target: str) -> admin_pb.InspectTargetResponse:
-        return self.admin.InspectTarget(admin_pb.InspectTargetRequest(target=target, flows_max=1000), timeout=CALL_TIMEOUT_S)
+        return self.admin.InspectTarget(admin_pb.InspectTargetRequest(target=target, flows_max=1000),
+                timeout=CALL_TIMEOUT_S)
 
     def tokens(self, target: str) -> admin_pb.DimensionState:
         return next(d for d in self.inspect(target).dimensions if d.name == "tokens")
@@ -255,7 +260,8 @@ class Driver:
 
     def start_load(self, seconds: float, target: str, callers: int = 64, pause_ms: float = 20, prefix: str = "l",
                    tokens: float = 1, gates: str = "all") -> None:
-        self.process.stdin.write(f"load {seconds} {callers} {int(pause_ms * 1e3)} {gates} {target} {prefix} {tokens:g}\n")
+        pause_us = int(pause_ms * 1e3)
+        self.process.stdin.write(f"load {seconds} {callers} {pause_us} {gates} {target} {prefix} {tokens:g}\n")
         self.process.stdin.flush()
 
     def answers(self) -> list[Answer]:

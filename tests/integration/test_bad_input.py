@@ -1,4 +1,6 @@
-"""Bad input over gRPC: refused with the field's name, and nothing changes. Names that could reach another target's keys."""
+"""Bad input over gRPC: refused with the field's name, and nothing changes.
+
+Among it are names that could reach another target's keys."""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ def gate(tmp_path_factory):
 
 
 def dump(gate) -> dict[bytes, object]:
-    """What the store holds but the heartbeats and, as it keeps its own clock, the target's record: `inspect` shows that."""
+    """What the store holds but the heartbeats and the target's record, which keeps a clock: `inspect` shows that."""
     with redis.Redis(unix_socket_path=str(gate.directory / "s" / "valkey.sock")) as client:
         read = {b"hash": client.hgetall, b"string": client.get, b"set": client.smembers,
                 b"zset": lambda key: client.zrange(key, 0, -1, withscores=True)}
@@ -54,7 +56,8 @@ def refused(gate, call, request, *fields: str) -> str:
         call(request, timeout=CALL_TIMEOUT_S)
     assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT, (error.value.code(), error.value.details()[:300])
     named = violations(error.value)
-    assert len(named) == len(fields) and all(a == b for a, b in zip(named, fields)), (named, error.value.details()[:300])
+    assert len(named) == len(fields) and all(a == b for a, b in zip(named, fields)), (named,
+            error.value.details()[:300])
     assert dump(gate) == before and gate.inspect("t") == state
     return error.value.details()
 
@@ -83,7 +86,8 @@ def test_names(gate, name):
     refused(gate, gate.admission.Release, release(extend=pb.Extend(used_so_far={name: 1})), "extend.used_so_far")
     for made in (policy(name, 10), policy_pb2.TargetPolicy(name=name)):
         refused(gate, gate.admission.Configure, pb.ConfigureRequest(policy=made), "policy.name")
-    refused(gate, gate.admission.Configure, pb.ConfigureRequest(delete_target=True, policy={"name": name}), "policy.name")
+    refused(gate, gate.admission.Configure, pb.ConfigureRequest(delete_target=True, policy={"name": name}),
+            "policy.name")
 
 
 @pytest.mark.parametrize("id", ["x" * 257, HUGE, "a\nb", "a\0", "\x1b", "ä" * 129])
@@ -103,7 +107,8 @@ def test_longest_names_and_ids_are_good(gate):
 def test_amounts(gate, amount):
     refused(gate, gate.admission.Admit, admit(cost={"tokens": amount}), 'cost["tokens"]')
     refused(gate, gate.admission.Admit, admit(cost={"requests": amount}), 'cost["requests"]')
-    refused(gate, gate.admission.Release, release(settle=pb.Settle(actual={"tokens": amount})), 'settle.actual["tokens"]')
+    refused(gate, gate.admission.Release, release(settle=pb.Settle(actual={"tokens": amount})),
+            'settle.actual["tokens"]')
     refused(gate, gate.admission.Release, release(extend=pb.Extend(used_so_far={"tokens": amount})),
             'extend.used_so_far["tokens"]')
 
@@ -149,7 +154,8 @@ def test_same_id_with_another_request(gate):
     refused(gate, gate.admission.Admit, admit(request_id="held", tenant="u", cost={"tokens": 100}), "tenant")
     refused(gate, gate.admission.Admit, admit(request_id="held", tenant="t", cost={"tokens": 100}, priority="gold"),
             "priority")
-    refused(gate, gate.admission.Admit, admit(request_id="held", tenant="t", cost={"tokens": 100}, cost_kind=2), "cost_kind")
+    refused(gate, gate.admission.Admit, admit(request_id="held", tenant="t", cost={"tokens": 100}, cost_kind=2),
+            "cost_kind")
 
 
 def test_many_dimensions_and_big_messages(gate):
@@ -206,8 +212,10 @@ def test_bytes_that_are_no_message(gate, garbage):
     assert dump(gate) == before
 
 
-NAMES = ["a", "a}", "{a", "{a}", "a}:state", "}{", "a:state", "*", "?", "[a]", "a*", "%61", "a%7D", "a b", "ab", "A", "ä",
-         "a\u2028b", "fg:{a}:state", "..", "/", "'", '"', "$", "\\", "\\x7d", "a\u00a0", "１", "𝄞", "-", "+inf", "NaN", "0", "00"]
+NAMES = ["a", "a}", "{a", "{a}", "a}:state", "}{", "a:state", "*", "?", "[a]", "a*", "%61", "a%7D", "a b", "ab", "A",
+        "ä",
+         "a\u2028b", "fg:{a}:state", "..", "/", "'", '"', "$", "\\", "\\x7d", "a\u00a0", "１", "𝄞", "-", "+inf",
+         "NaN", "0", "00"]
 
 
 def test_no_two_targets_share_keys(gate):
@@ -246,7 +254,8 @@ def test_no_two_tenants_classes_or_ids_share_state(gate):
 
 
 def test_inspect(gate):
-    for target, field in (("", "target"), ("x" * 129, "target"), (HUGE, "target"), ("a\nb", "target"), ("a\0", "target")):
+    for target, field in (("", "target"), ("x" * 129, "target"), (HUGE, "target"), ("a\nb", "target"), ("a\0",
+            "target")):
         refused(gate, gate.admin.InspectTarget, admin_pb.InspectTargetRequest(target=target), field)
     refused(gate, gate.admin.InspectTarget, admin_pb.InspectTargetRequest(target="t", flows_max=1001), "flows_max")
 
@@ -270,7 +279,8 @@ def wrong_policies():
     yield "model", lambda p: setattr(p.dimensions[1], "window_model", 9), f"{tokens}.window_model"
     yield "phase", lambda p: p.dimensions[1].window_phase.CopyFrom(d(1, 0)), f"{tokens}.window_phase"
     for value in [(0, 0), (minute + 1, 0), (-1, 0)]:
-        yield f"sub-window {value}", lambda p, v=value: p.dimensions[1].sub_window.CopyFrom(d(*v)), f"{tokens}.sub_window"
+        spoil = lambda p, v=value: p.dimensions[1].sub_window.CopyFrom(d(*v))  # noqa: E731
+        yield f"sub-window {value}", spoil, f"{tokens}.sub_window"
     for field in ("rate_fraction", "burst_fraction"):
         for value in (0, -0.1, 1.001, math.nan, math.inf):
             yield f"{field} {value}", lambda p, f=field, v=value: setattr(p.dimensions[1], f, v), f"{tokens}.{field}"
@@ -285,7 +295,8 @@ def wrong_policies():
     yield "tenant twice", lambda p: [p.tenants.add(name="u") for _ in range(2)], "tenants[u].name"
     for value in (0, -1, 1.1e6, math.nan, math.inf):
         yield f"tenant weight {value}", lambda p, v=value: p.tenants.add(name="u", weight=v), "tenants[u].weight"
-        yield f"default weight {value}", lambda p, v=value: setattr(p, "default_tenant_weight", v), "default_tenant_weight"
+        weight = "default_tenant_weight"
+        yield f"default weight {value}", lambda p, v=value: setattr(p, weight, v), weight
 
     def cap(p, dimension="tokens", limit: float | None = 1.0, window=(60, 0)):
         tenant = p.tenants[0] if p.tenants else p.tenants.add(name="u")
@@ -308,7 +319,8 @@ def wrong_policies():
     yield "places", lambda p: setattr(p, "places_per_flow_max", 100_001), "places_per_flow_max"
 
 
-@pytest.mark.parametrize("spoil,field", [case[1:] for case in wrong_policies()], ids=[case[0] for case in wrong_policies()])
+@pytest.mark.parametrize("spoil,field", [case[1:] for case in wrong_policies()],
+        ids=[case[0] for case in wrong_policies()])
 def test_configure(gate, spoil, field):
     for name in ("t", "new"):
         made = policy(name, 500)
@@ -333,7 +345,8 @@ def test_configure_masks_and_versions(gate):
     made.remove.dimensions.extend(["requests", "tokens"])
     refused(gate, gate.admission.Configure, made, "dimensions")
     before = dump(gate)
-    for wrong in (patch("dimensions", expected_version=99), pb.ConfigureRequest(policy=policy("t", 1), create_only=True)):
+    for wrong in (patch("dimensions", expected_version=99), pb.ConfigureRequest(policy=policy("t", 1),
+            create_only=True)):
         with pytest.raises(grpc.RpcError) as error:
             gate.admission.Configure(wrong, timeout=CALL_TIMEOUT_S)
         assert error.value.code() == grpc.StatusCode.ABORTED and dump(gate) == before

@@ -63,7 +63,8 @@ def test_a_release_that_lost_its_reply_is_settled_once(world, action):
     gate.configure(policy("t", 1000))
     gate.admit("t", "a", 600)
     proxy.lose_reply(match="{t}")
-    fields = {"settle": {"settle": pb.Settle(outcome=1, actual={"tokens": 100})}, "withdraw": {"withdraw": pb.Withdraw()},
+    fields = {"settle": {"settle": pb.Settle(outcome=1, actual={"tokens": 100})},
+            "withdraw": {"withdraw": pb.Withdraw()},
               "extend": {"extend": pb.Extend(used_so_far={"tokens": 700})}}[action]
     request = pb.ReleaseRequest(target="t", request_id="a", **fields)
     assert gate.admission.Release(request).result == pb.RELEASE_RESULT_QUEUED

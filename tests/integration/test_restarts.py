@@ -44,9 +44,11 @@ def check_kept(gate: Gate, answers: list[Answer], also_degraded: bool = False) -
             for a in answers if a.outcome == "grant" and (also_degraded or not a.degraded)]
     driver, lost = Driver([gate]), []
     with stopping(driver):
-        for i in range(0, len(kept), 200):
-            waiting = kept[i:i + 200]
-            while waiting:  # until the store has answered for each
+        end = time.monotonic() + REPLAY_S * 4
+        for i in range(0, len(kept), 20):  # few at once, for the store to answer in time
+            waiting = kept[i:i + 20]
+            while waiting:
+                assert time.monotonic() < end, "the store does not answer for all"
                 again = driver.at_once(waiting)
                 assert not [a for a in again if a.code or a.outcome != "grant"]
                 lost += [a.id for a in again if not a.repeated and not a.degraded]

@@ -31,10 +31,10 @@ class World:
         stack.callback(self.driver.stop)
 
     def configure(self, made) -> None:
-        wait_until(lambda: _configured(self.gates[0], made), 10, "the policy is set")
+        wait_until(lambda: _configured(self.gates[0], made), 60, "the policy is set")
         for gate in self.gates:  # each must have seen the policy before the store goes
-            wait_until(lambda: is_shared(gate, made.name), 10, "the policy is known")
-        wait_until(lambda: self.valkey.client.zcard("fg:gates") == len(self.gates), 5, "all gates known")
+            wait_until(lambda: is_shared(gate, made.name), 60, "the policy is known")
+        wait_until(lambda: self.valkey.client.zcard("fg:gates") == len(self.gates), 30, "all gates known")
         time.sleep(HEARTBEATS_S)  # and each has heard of the others
 
 
@@ -86,7 +86,7 @@ def test_C29_the_store_is_away_from_two_gates(world, mode, fault):
     if fault == "hang":
         check_attempts(world.proxies, accepted, away, back)
     # All of it is debited with the next heartbeats.
-    wait_until(lambda: world.gates[0].inspect("t").leases_open >= degraded_grants, 10, "degraded grants debited", 0.05)
+    wait_until(lambda: world.gates[0].inspect("t").leases_open >= degraded_grants, 60, "degraded grants debited", 0.05)
     state = world.gates[0].inspect("t")
     assert next(d for d in state.dimensions if d.name == "requests").debited_total == state.leases_open
 
@@ -101,11 +101,14 @@ def check_attempts(proxies, accepted_before: list[int], away: float, back: float
         assert all(gap >= BACKOFF_MIN_S for gap in gaps)
 
 
-@pytest.mark.parametrize("error", ["-OOM command not allowed when used memory > 'maxmemory'.", "-LOADING loading the dataset",
-                                   "-BUSY Valkey is busy running a script.", "-READONLY You can't write against a read only replica.",
+@pytest.mark.parametrize("error", ["-OOM command not allowed when used memory > 'maxmemory'.",
+        "-LOADING loading the dataset",
+                                   "-BUSY Valkey is busy running a script.",
+                                   "-READONLY You can't write against a read only replica.",
                                    "-MASTERDOWN Link with MASTER is down", "-CLUSTERDOWN The cluster is down",
                                    "-TRYAGAIN Multiple keys request during rehashing of slot",
-                                   "-MOVED 1 127.0.0.1:1", "-ASK 1 127.0.0.1:1", "-NOREPLICAS Not enough good replicas"])
+                                   "-MOVED 1 127.0.0.1:1", "-ASK 1 127.0.0.1:1",
+                                   "-NOREPLICAS Not enough good replicas"])
 def test_C27_one_error_reply_is_one_degraded_answer(world, error):
     world.configure(policy("t", 1e9, requests=1e6))
     world.proxies[0].answer(error=error, match="{t}")
@@ -114,16 +117,18 @@ def test_C27_one_error_reply_is_one_degraded_answer(world, error):
     answers = world.driver.answers()
     check_served(answers, world.driver, error)
     assert all(a.outcome == "grant" for a in answers)
-    degraded = [a for a in answers if a.degraded]
-    assert degraded and max(a.start_s for a in degraded) - min(a.start_s for a in degraded) <= BACK_MAX_S
+    # Answered at once, for want of a store; others waited for a slow one up to an evaluation's limit.
+    at_once = [a for a in answers if a.degraded and a.latency_s < EVALUATION_S]
+    assert any(a.degraded for a in answers)
+    assert max((a.start_s for a in at_once), default=start) - start <= BACK_MAX_S
     if not error.startswith("-READONLY"):
-        # An error reply is answered at once; others waited for a slow store up to an evaluation's limit.
-        assert sum(a.latency_s < EVALUATION_S for a in degraded) <= 1 and world.proxies[0].state()["accepted"] == 1
+        assert len(at_once) <= 1 and world.proxies[0].state()["accepted"] == 1
     assert is_shared(world.gates[0], "t") and time.monotonic() - start < 10
-    wait_until(lambda: world.gates[0].inspect("t").leases_open == len(answers), 6, "all debited once", 0.05)
+    wait_until(lambda: world.gates[0].inspect("t").leases_open == len(answers), 60, "all debited once", 0.05)
 
 
-@pytest.mark.parametrize("error", ["-WRONGPASS invalid username-password pair", "-NOPERM no permissions to run evalsha"])
+@pytest.mark.parametrize("error", ["-WRONGPASS invalid username-password pair",
+        "-NOPERM no permissions to run evalsha"])
 def test_what_the_store_forbids_is_no_verdict(world, error):
     """Not known as a passing state of the store: the gate says that it failed. It never grants, defers or rejects."""
     world.configure(policy("t", 1e9))
@@ -171,4 +176,4 @@ def test_slow_replies(world):
     world.proxies[0].delay(seconds=0)
     assert seconds_until_shared(world.gates, "t", time.monotonic()) <= BACK_MAX_S
     assert world.proxies[0].state()["accepted"] == 1
-    wait_until(lambda: world.gates[0].inspect("t").leases_open == len(answers), 6, "each debited once", 0.05)
+    wait_until(lambda: world.gates[0].inspect("t").leases_open == len(answers), 60, "each debited once", 0.05)

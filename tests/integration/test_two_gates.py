@@ -195,7 +195,8 @@ def test_a_thousand_callers_never_one_unit_over(world):
     for round_ in rounds:
         wait_until(lambda: world.gates[0].inspect(round_.target).leases_open >= len(round_.granted), 60,
                    f"{round_.target}: degraded grants debited", 0.1)
-        again = [(g, *call[1:]) for id, call in round_.first_calls.items() if id in round_.granted_away for g in range(2)]
+        again = [(g, *call[1:]) for id,
+                call in round_.first_calls.items() if id in round_.granted_away for g in range(2)]
         for answer in world.driver.at_once(again):
             assert answer.outcome == "grant" and answer.repeated and not answer.degraded, answer
         round_.check_store(world.gates[1].inspect(round_.target))

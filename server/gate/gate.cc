@@ -1,6 +1,7 @@
 #include "server/gate/gate.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
@@ -163,15 +164,18 @@ void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done)
 void Gate::Park(Parked call) {
   const absl::Duration delay = std::get<Defer>(call.decision.outcome).retry_delay;
   uint64_t number = 0;
+  std::optional<Parked> refused;
   {
     const std::lock_guard<std::mutex> lock(parked_mutex_);
     if (holds_) {
       number = ++last_parked_;
       parked_.emplace(number, std::move(call));
+    } else {
+      refused = std::move(call);
     }
   }
-  if (number == 0) {
-    call.done(std::move(call.decision));
+  if (refused) {
+    refused->done(std::move(refused->decision));
   } else {
     run_after_(delay, [this, number] { Resume(number); });
   }

@@ -162,6 +162,7 @@ bool EmbeddedServer::Spawn() {
                                          "--daemonize",
                                          "no"};
   std::vector<char*> argv;
+  argv.reserve(args.size() + 1);
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
   const pid_t parent = getpid();

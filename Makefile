@@ -89,6 +89,13 @@ bench: ## Measure calls per second and latencies beside their ceilings (ARGS=--g
 	cmake --build build/bench-release --target bench
 	FAIRGATE_BUILD_DIR=$(CURDIR)/build/bench-release build/venv/bin/python tests/bench/run.py $(ARGS)
 
+.PHONY: bench-lua
+bench-lua: ## Measure decisions in the store beside bare commands and other limiters (ARGS=--no-peers), about 5 minutes
+	deploy/setup/install.sh test
+	cmake --preset release -B build/bench-release -DFAIRGATE_BUILD_TESTS=ON
+	cmake --build build/bench-release --target bench_replay fairgate_scripts
+	FAIRGATE_BUILD_DIR=$(CURDIR)/build/bench-release build/venv/bin/python tests/bench_lua/run.py $(ARGS)
+
 # Bundles the scripts alone: a simulation needs no build.
 SIM = cmake -DSCRIPT_DIR=server/lua -DBUNDLE_DIR=build/sim/lua -DCODE_DIR=build/sim/code -P server/cmake/BundleLua.cmake; \
   FAIRGATE_BUILD_DIR=build/sim PYTHONPATH=tests build/venv/bin/python -m sim

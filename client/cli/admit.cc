@@ -209,7 +209,7 @@ void AddAdmit(Program& program) {
   command->add_flag("--wait", arguments->wait, "Sleep and ask again until granted or rejected");
   command->footer(
       "Exit codes: 0 granted, 10 deferred, 11 rejected, 2 bad input, 3 no gate.\n"
-      "Example: fairgate admit openai acme --cost tokens=900 --id job7/1 --wait");
+      "Example: fairgate admit openai-prod acme --cost tokens=900 --id job7/1 --wait");
   command->callback([&program, arguments] {
     program.run = [&program, arguments] { return Admit(program.options, *arguments); };
   });
@@ -237,7 +237,7 @@ void AddRelease(Program& program) {
       command->add_flag("--withdraw", arguments->withdraw, "Give up the place in line");
   command->add_option("--extend", arguments->extend, "Keep the lease for that long from now")
       ->excludes(withdraw);
-  command->footer("Example: fairgate release openai job7/1 --actual tokens=640");
+  command->footer("Example: fairgate release openai-prod job7/1 --actual tokens=640");
   command->callback([&program, arguments] {
     program.run = [&program, arguments] { return Release(program.options, *arguments); };
   });

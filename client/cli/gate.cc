@@ -30,6 +30,12 @@ void Gate::SetDeadline(grpc::ClientContext& context, absl::Duration added) const
 int Gate::Fail(const grpc::Status& status) const {
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
+      if (!status.error_details().empty()) {  // the gate's own word
+        return Complain(absl::StrCat("the gate at ", address_, " answers, but cannot decide now: ",
+                                     status.error_message(), "; try again"),
+                        kExitUnreachable);
+      }
+      [[fallthrough]];
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return Complain(
           absl::StrCat("no answer from the gate at ", address_, ": ", status.error_message(),

@@ -13,12 +13,12 @@ Examples:
   fairgate health                                   is the gate serving?
   fairgate apply -f config/policy.example.yaml      show what would change, ask, apply
   fairgate targets                                  which quotas does it guard?
-  fairgate admit openai acme --cost tokens=900 --id job7/1
+  fairgate admit openai-prod acme --cost tokens=900 --id job7/1
                                                     may this call go now?
-  fairgate release openai job7/1 --actual tokens=640
+  fairgate release openai-prod job7/1 --actual tokens=640
                                                     it went, and used that much
-  fairgate inspect openai                           caps, classes, tenants, who waits
-  fairgate load openai --tenants a,b --duration 10s drive it, and see the shares
+  fairgate inspect openai-prod                      caps, classes, tenants, who waits
+  fairgate load payments --tenants a,b --duration 10s drive it, and see the shares
 
 Exit codes:
   0 granted, or the command succeeded     10 deferred     11 rejected

@@ -45,7 +45,8 @@ def test_the_plain_script_runs_what_an_admit_runs(result: dict) -> None:
     assert commands["plain"] == len(commands["names"]) > 5
     for run in result["arms"]["script"].values():
         assert abs(run["commands_per_call"]["median"] - commands["plain"]) < 1
-    assert abs(commands["per_admit"] - commands["plain"]) < 0.5 * commands["plain"]
+    # beside them an Admit reaps and moves flows that fell idle, the more of them the slower it is asked
+    assert commands["plain"] - 1 < commands["per_admit"] < 2.5 * commands["plain"]
     assert commands["request_bytes"] > 20 and commands["response_bytes"] > 20
 
 

@@ -9,7 +9,7 @@
 #include "fairgate/client.h"
 
 int main(int argc, char** argv) {
-  const std::string target = argc > 1 ? argv[1] : "openai";
+  const std::string target = argc > 1 ? argv[1] : "openai-prod";
   const std::string tenant = argc > 2 ? argv[2] : "acme";
   fairgate::client::Client gate({.address = "127.0.0.1:50051"});
 

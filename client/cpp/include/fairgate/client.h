@@ -1,7 +1,7 @@
 // The C++ client of a Fairgate gate: ask before an external call, settle after it.
 //
 //   fairgate::client::Client gate({.address = "127.0.0.1:50051"});
-//   auto admission = gate.AdmitWait({.target = "openai", .tenant = "acme", .cost = {{"tokens",
+//   auto admission = gate.AdmitWait({.target = "openai-prod", .tenant = "acme", .cost = {{"tokens",
 //   900}}}); if (!admission.ok()) return admission.status(); if (!admission->may_call()) return
 //   Refused(admission->reject()); Reply reply = CallTheProvider(); admission->Settle({{"tokens",
 //   reply.tokens}}).IgnoreError();

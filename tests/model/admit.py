@@ -75,8 +75,8 @@ class Question:
 
         self.f = self.gate.flow(self.cls, args["tenant"])
         weight = policy.tenant_weight(args["tenant"])
-        self.reweighed = weight != self.f.weight
-        self.turns.reweigh(self.f, weight)
+        if not self.check:  # which has the weights of the last question
+            self.turns.reweigh(self.f, weight)
         call, answer = self.known()
         if answer is None and policy.listed_only and args["tenant"] not in policy.tenants:
             answer = self.reject("tenant_not_listed")

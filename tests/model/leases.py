@@ -111,13 +111,15 @@ def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, a
         if d is None or ceiling is None or d not in actual:
             continue
         more = actual[d] - at(charged, d)
-        ceiling.depth = cap.limit
+        ceiling.refill(state.now_us, cap.limit / (cap.window_us / 1e6), cap.limit)
         ceiling.adjust(call.serial, more)
         touched |= more != 0
     ceiling = state.classes[call.cls].ceiling
     if ceiling is not None and policy.classes[call.cls].max_share is not None:
         known = [actual.get(d, at(call.expected, d)) / p.cap for d, p in enumerate(policy.dims) if p.cap > 0]
         more = max([k.SIGMA_MIN, *known]) - call.sigma
+        share = policy.classes[call.cls].max_share
+        ceiling.refill(state.now_us, share, share * policy.dims[0].window_s)
         if abs(more) > 1e-12:
             ceiling.adjust(call.serial, more)
     return touched

@@ -8,6 +8,7 @@
 namespace fairgate {
 namespace {
 
+constexpr absl::Duration kGatesKept = absl::Minutes(1);
 constexpr size_t kRememberedMax = 100000;  // degraded grants kept for the store's return
 
 double CostIn(const AdmitQuery& query, const std::string& dimension) {
@@ -81,9 +82,12 @@ uint64_t DegradedMode::KnownVersion(const std::string& target) const {
   return it == targets_.end() ? 0 : it->second.version;
 }
 
-void DegradedMode::SetGates(uint32_t gates) {
+void DegradedMode::SetGates(uint32_t gates, absl::Time now) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  gates_ = std::max(gates, 1u);
+  gates = std::max(gates, 1u);
+  if (gates < gates_ && now - gates_seen_ < kGatesKept) return;
+  gates_ = gates;
+  gates_seen_ = now;
 }
 
 absl::StatusOr<Decision> DegradedMode::Admit(const AdmitQuery& query, absl::Time now) {

@@ -28,8 +28,10 @@ class DegradedMode {
   void Learn(const StoredPolicy& stored);
   void Forget(const std::string& target);
   uint64_t KnownVersion(const std::string& target) const;
-  // Servers alive before the outage, including this one: each enforces its part of the caps.
-  void SetGates(uint32_t gates);
+  // Servers alive before the outage, including this one: each enforces its part of the caps. A
+  // smaller number counts only after it has been seen for a minute: a server that missed its
+  // heartbeats is probably still deciding.
+  void SetGates(uint32_t gates, absl::Time now);
 
   // open: a Grant. bounded: a Grant while this server's part of every cap lasts (one window's worth
   // at first, refilled steadily), else a Defer until it is the caller's turn (LocalCaps). closed,
@@ -59,6 +61,7 @@ class DegradedMode {
   mutable std::mutex mutex_;  // guards all
   std::map<std::string, Target> targets_;
   uint32_t gates_ = 1;
+  absl::Time gates_seen_ = absl::InfinitePast();  // when there were at least that many
   uint64_t last_number_ = 0;
   std::map<uint64_t, AdmitQuery> granted_;   // in the order of their grants
   std::map<std::string, uint64_t> numbers_;  // by target, id and attempt

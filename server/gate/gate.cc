@@ -286,7 +286,7 @@ void Gate::Beat() {
       if (absl::IsUnavailable(gates.status())) MarkStore(false);
       return;
     }
-    degraded_.SetGates(*gates);
+    degraded_.SetGates(*gates, options_.now());
     MarkStore(true);
     if (!replaying_.exchange(true)) ReplayGrants(std::make_shared<Replay>());
   });

@@ -42,7 +42,7 @@ int Grants(DegradedMode& mode, int calls, absl::Time now) {
 TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
   DegradedMode mode;
   mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
-  mode.SetGates(2);
+  mode.SetGates(2, kStart);
   EXPECT_EQ(Grants(mode, 20, kStart), 5);
   const auto deferred = mode.Admit(Call(5), kStart);
   EXPECT_EQ(std::get<Defer>(deferred->outcome).retry_delay, absl::Seconds(12));
@@ -63,6 +63,19 @@ TEST(DegradedModeTest, C29BoundedIsThisServersPartOfTheCap) {
   EXPECT_EQ(left[0].request_id, "id1");
   cursor = 0;
   EXPECT_TRUE(mode.Granted(&cursor, 10, {"t"}).empty());
+}
+
+TEST(DegradedModeTest, AServerThatMissedItsHeartbeatsKeepsItsPart) {
+  DegradedMode mode;
+  mode.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  mode.SetGates(2, kStart);
+  mode.SetGates(1, kStart + absl::Seconds(59));
+  EXPECT_EQ(Grants(mode, 20, kStart + absl::Seconds(59)), 5);
+  DegradedMode later;
+  later.Learn(TenPerMinute(v1::STORE_LOSS_MODE_BOUNDED));
+  later.SetGates(2, kStart);
+  later.SetGates(1, kStart + absl::Seconds(60));
+  EXPECT_EQ(Grants(later, 20, kStart + absl::Seconds(60)), 10);
 }
 
 absl::Duration Wait(DegradedMode& mode, int i, absl::Time now, bool check_only = false) {

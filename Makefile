@@ -39,6 +39,10 @@ test: build ## Build and run all tests
 test-quick: build ## Build and run the tests that take no longer than a moment
 	ctest --preset quick
 
+.PHONY: test-stress
+test-stress: build ## Run the long tests under faults; their bars are milliseconds: on an idle machine
+	ctest --preset stress
+
 .PHONY: asan
 asan: ## Run the quick tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(MAKE) build PRESET=asan

@@ -91,12 +91,15 @@ def test_example_sees_grants_and_a_defer(fresh_python, real_gate, tmp_path):
 
 def test_readme_works_when_pasted(fresh_python, real_gate, tmp_path):
     program = re.search(r"```python\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)[1]
-    target = f"readme-{fresh_python.parts[-3]}"
-    real_gate.configure({"name": target, **POLICY})
-    program = program.replace("127.0.0.1:50051", f"127.0.0.1:{real_gate.port}").replace("openai-prod", target)
     file = tmp_path / "pasted.py"
-    file.write_text(program)
-    output = run(fresh_python, file, cwd=tmp_path)
+    for n in range(3):  # a first question that a busy machine does not answer in 100 ms is let go, and debits nothing
+        target = f"readme-{fresh_python.parts[-3]}-{n}"
+        real_gate.configure({"name": target, **POLICY})
+        pasted = program.replace("127.0.0.1:50051", f"127.0.0.1:{real_gate.port}").replace("openai-prod", target)
+        file.write_text(pasted)
+        output = run(fresh_python, file, cwd=tmp_path)
+        if "granted {}" not in output:
+            break
     assert "granted {" in output, output
     assert "deferred 0:00:" in output, output
 

@@ -15,6 +15,7 @@ SECOND_US = 1_000_000
 # What random crowds reached, with some room. Strict start-time fair queueing would keep flows within one request's
 # worth; here a place is kept, but who is not back yet cannot be served, and what would spill goes to who asks.
 APART_MAX = 8.0  # requests' worth
+OVERTAKEN_MAX = 4  # times the calls of its flow that wait
 GAP_MAX = 8.0  # ideal spacings
 USED_MIN = {"continuous": 0.97, "fixed": 0.93, "sliding": 0.85}
 
@@ -118,11 +119,11 @@ def overtaken(served: Served) -> list[tuple[int, int, str]]:
 
 
 def order_inside_a_flow(served: Served) -> None:
-    """Whose timers are exact go in the order they asked: no call is overtaken by more than twice those beside it."""
+    """With exact timers a flow's calls go in order: each is overtaken by at most four times those beside it."""
     if served.crowd.late_us > 0:
         return
     for most, waiters, who in overtaken(served):
-        assert most <= 2 * waiters, f"{who}: a call was overtaken by {most}, {waiters} wait at a time"
+        assert most <= OVERTAKEN_MAX * waiters, f"{who}: a call was overtaken by {most}, {waiters} wait at a time"
 
 
 def _start(crowd: Crowd) -> float:

@@ -179,8 +179,11 @@ def i1_idempotency(run: Run, step: Step) -> None:
         expect(
             step.answer["outcome"] == "defer" and step.answer["place"] == first["place"], f"{first}, then {step.answer}"
         )
-        for name in ("waiters", "grants", "blocked"):
-            expect(after.state[name] == before.state[name], f"{name}: {before.state[name]}, then {after.state[name]}")
+        expect(after.state["grants"] == before.state["grants"], "somebody was granted")
+        for name in ("waiters", "blocked"):  # places of lost owners may be given back in passing
+            expect(after.state[name] <= before.state[name], f"{name}: {before.state[name]}, then {after.state[name]}")
+        call, known = after.calls[step.args["id"]], before.calls[step.args["id"]]
+        expect(call["A"] == known["A"] and call["queued"] == known["queued"], f"{known}, then {call}")
     else:
         expect(step.answer["result"] in ("already_settled", "expired", "unknown"), f"{first}, then {step.answer}")
         expect(after.raw == before.raw, "the store has changed")
@@ -211,7 +214,7 @@ def i2_a_new_policy_mints_nothing(run: Run, step: Step) -> None:
         model = run.ledger.dims[name]["model"]
         if model == "continuous":
             expect(after <= before or near(after, before), f"{name}: {before!r} available, then {after!r}")
-        else:
+        elif step.before.state["clock_us"] == run.subject.now_us:  # Inspect does not move a sliding window
             raised = step.args["limits"][name]
             more = after - before
             expect(

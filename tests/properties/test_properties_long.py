@@ -7,7 +7,7 @@ from store import Store
 
 
 def test_any_history(store: Store) -> None:
-    search.histories(store, None, 1000, chosen=search.seed())
+    search.histories(store, None, 800, chosen=search.seed())
 
 
 def test_records_kept_in_memory_never_show(store: Store, twin: Store) -> None:

@@ -196,7 +196,7 @@ TEST(CliWithoutGateTest, HelpTellsExitCodesAndExamples) {
   const Ran ran = RunCli("--help");
   EXPECT_EQ(ran.code, 0);
   EXPECT_THAT(ran.output, HasSubstr("10 deferred"));
-  EXPECT_THAT(ran.output, HasSubstr("fairgate admit openai acme"));
+  EXPECT_THAT(ran.output, HasSubstr("fairgate admit openai-prod acme"));
 }
 
 #ifdef FAIRGATE_CLI_APPLY

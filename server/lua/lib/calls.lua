@@ -72,7 +72,7 @@ function calls.save(id, call)
   local bytes = codecs(dims).write(call) .. struct.pack('<Hc0', #call.tenant, call.tenant)
   if call.ceilings then bytes = bytes .. cmsgpack.pack(call.ceilings) end
   redis.call('HSET', keys.calls, id, bytes)
-  cache.keep(keys.calls, id, bytes, call)
+  if call.state == 'w' then cache.keep(keys.calls, id, bytes, call) end -- a lease is read once; a place by all behind it
 end
 
 -- It was only looked at.

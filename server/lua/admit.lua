@@ -17,12 +17,7 @@ local function cost_vector(policy, cost)
   for d = 1, #policy.dims do raw[d] = 0 end
   local requests = policy.dim_index.requests
   if requests then raw[requests] = 1 end
-  for name, amount in pairs(cost or {}) do
-    local d = policy.dim_index[name]
-    if not d then return nil, name end
-    raw[d] = amount
-  end
-  return raw
+  return policies.fill(policy, raw, cost)
 end
 
 -- The field in which the question differs from the one that the record answers; nil when it is the same.
@@ -258,10 +253,8 @@ return function(args)
 
   q.state = states.load(policy, states.clock(args))
   q.expired = calls.reap(policy, q.state)
-  local weight = entry and entry.weight or policy.default_weight
-  local field, dims = flows.field_of(q.class, args.tenant), #policy.dims
-  q.flow = flows.load(field, dims) or flows.new(q.class, field, weight, dims)
-  if not args.check then flows.refresh_weight(q.state, q.flow, weight) end
+  q.flow = flows.of_tenant(policy, entry, q.class, args.tenant)
+  if not args.check then flows.refresh_weight(q.state, q.flow, policies.weight_of(policy, entry)) end
   q.book = ceilings.load_book(entry, args.tenant)
 
   local known = recall(q)

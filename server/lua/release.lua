@@ -9,17 +9,6 @@ local turns = require('turns')
 
 local PAUSE_MAX_US = 86400e6
 
--- Usage as an array over dimensions; nil and the name for one that the target does not have.
-local function usage_vector(policy, usage)
-  local out = {}
-  for name, amount in pairs(usage or {}) do
-    local d = policy.dim_index[name]
-    if not d then return nil, name end
-    out[d] = amount
-  end
-  return out
-end
-
 local function answer(r, result, fields)
   fields = fields or {}
   fields.result, fields.version = result, r.policy.version
@@ -139,7 +128,7 @@ return function(args)
   local call = raw and calls.read(args.id, raw, 0)
   local policy, entry = policies.load(call and call.tenant)
   if not policy then return {result = 'no_target'} end
-  local usage, unknown = usage_vector(policy, args.usage)
+  local usage, unknown = policies.fill(policy, {}, args.usage)
   if not usage then
     return {result = 'invalid', field = 'usage["' .. unknown .. '"]', version = policy.version,
       message = 'the target has no such dimension'}
@@ -151,9 +140,7 @@ return function(args)
 
   calls.fit(call, #policy.dims)
   r.state = states.load(policy, states.clock(args))
-  local field = flows.field_of(call.class, call.tenant)
-  r.flow = flows.load(field, #policy.dims)
-    or flows.new(call.class, field, entry and entry.weight or policy.default_weight, #policy.dims)
+  r.flow = flows.of_tenant(policy, entry, call.class, call.tenant)
   r.book = ceilings.load_book(entry, call.tenant)
   if call.state == 'w' then return withdraw_place(r) end
   if args.action == 'extend' then return extend(r) end

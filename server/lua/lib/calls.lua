@@ -7,7 +7,6 @@ local states = require('states')
 
 local calls = {}
 local REAPED_MAX = 4
-local NEVER = 1e18
 local cache = kept.new(4000)
 local LEARN_FLOW, LEARN_TARGET = 0.05, 0.02 -- gains of the estimates' EWMAs
 
@@ -217,7 +216,7 @@ function calls.reap(policy, state)
   if state.now_us < state.expiry_us then return 0 end
   local found = redis.call('ZRANGEBYSCORE', keys.expiry, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, REAPED_MAX + 1)
   local expired = 0
-  state.expiry_us = NEVER
+  state.expiry_us = states.NEVER
   for i = 1, #found, 2 do
     local id, at_us = found[i], tonumber(found[i + 1])
     if at_us > state.now_us or i > 2 * REAPED_MAX then

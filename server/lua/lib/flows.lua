@@ -8,13 +8,15 @@
 -- sort as numbers do), field.
 local kept = require('kept')
 local keys = require('keys')
+local policies = require('policies')
 local records = require('records')
+local states = require('states')
 
 local flows = {}
 local LINGER_US = 250000 -- a flow that asked within this time is active: its next call needs no bookkeeping
 local FLOW_LIFE_US = 3600e6
 local RETIRED_MAX = 2 -- flows of either band that one call looks at
-local NEVER = 1e18
+local NEVER = states.NEVER
 local cache = kept.new(4000)
 
 local codecs = records.by_count({
@@ -65,6 +67,12 @@ function flows.new(class, field, weight, dims)
     dims = {}}
   for d = 1, dims do f.dims[d] = fresh_dim() end
   return f
+end
+
+-- The tenant's flow in the class: as stored, or new.
+function flows.of_tenant(policy, entry, class, tenant)
+  local field, dims = field_of(class, tenant), #policy.dims
+  return flows.load(field, dims) or flows.new(class, field, policies.weight_of(policy, entry), dims)
 end
 
 function flows.save(f)

@@ -48,6 +48,19 @@ function policies.load(tenant)
   return policy, entry and cmsgpack.unpack(entry) or nil
 end
 
+-- The weight of a tenant by its entry; nil: it has none.
+function policies.weight_of(policy, entry) return entry and entry.weight or policy.default_weight end
+
+-- Puts amounts by name into a list over the policy's dimensions; nil and the name that it does not have.
+function policies.fill(policy, list, amounts)
+  for name, amount in pairs(amounts or {}) do
+    local d = policy.dim_index[name]
+    if not d then return nil, name end
+    list[d] = amount
+  end
+  return list
+end
+
 -- Most that a call may ever take from the dimension.
 function policies.largest_cost(p) return p.model == 'continuous' and p.limit or p.depth end
 

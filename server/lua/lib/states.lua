@@ -5,7 +5,8 @@ local records = require('records')
 
 local states = {}
 local EPOCH_TAG = 1000 -- first virtual time; leaves room for credit below it, so that tags stay positive
-local NEVER = 1e18
+local NEVER = 1e18 -- a time or tag that does not come
+states.NEVER = NEVER
 local cache = kept.new(1000)
 
 local HEAD = {

@@ -1,7 +1,7 @@
 -- Two-level start-time fair queueing on dominant share: whose turn it is (L2 between classes, L3 between flows).
 --   sigma = max_d c_d / C_d                      seconds of the cap
 --   class k: start tag F_k against V             flow: start tag max_d F_d against its class's v
---   granted: F += sigma / w (flow), F_k += sigma / omega_k; v and V follow the least waiting tag, never the clock
+--   granted: F += sigma / w (flow), F_k += sigma / omega_k; v and V follow the tag that is served, never the clock
 -- Sources: Goyal et al., SFQ (SIGCOMM 1996); Ghodsi et al., DRF (NSDI 2011) and DRFQ (SIGCOMM 2012);
 -- X* of arXiv 2611.02926 as the forecast's speed.
 local keys = require('keys')

@@ -33,7 +33,6 @@ class Question:
         self.attempt = args.get("attempt", 1)
         self.left_no_trace = False
         self.saw_time = self.saw_places = self.saw_shares = False
-        self.former: Call | None = None  # the lease of an earlier attempt
         self.head: Answer = {"version": gate.policy.version}
 
     # --- answers ----------------------------------------------------------------------------------------------------------
@@ -105,7 +104,6 @@ class Question:
                 return None, {"outcome": "grant", "debited": self.amounts(call.charged), "repeated": True,
                               "lease_us": left_us, "admits": call.admits, "waited_us": 0, **self.head}
             leases.forget_later(self.policy, self.state, call, "settled")  # its send is unknown: its charge stays
-            self.former = call
             return None, None
         if differs:
             self.give_up(call)
@@ -298,9 +296,7 @@ class Question:
     def sweep(self, gate: Gate) -> list[tuple[Call, Flow]]:
         """The due places; a look at them gives back what was lost."""
         horizon_s = max([0.0] + [p.horizon_s for p in gate.policy.dims if p.limit > 0])
-        places, touched, blocked = gate.turns.due_places(self.args["id"], horizon_s * 1e6, self.check)
-        self.swept_own = any(f is self.f for f in touched)
-        return places
+        return gate.turns.due_places(self.args["id"], horizon_s * 1e6, self.check)
 
     def bare_needs(self, call: Call) -> Vector:
         """Headroom that L1 must show: the cost with a margin for noisy estimates in flight."""

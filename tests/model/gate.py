@@ -19,13 +19,11 @@ Answer = dict[str, Any]
 
 
 class Gate:
-    """One target. `notes` collects the names of known defects of the scripts whose ground a history has touched, `close`
-    the comparisons that rounding could turn: a comparison with the scripts must not go on behind either."""
+    """One target. `close`: rounding could turn a comparison; one with the scripts must not go on behind that."""
 
     def __init__(self) -> None:
         self.policy: Policy | None = None
         self.state: State | None = None
-        self.notes: set[str] = set()
         self.close = False
 
     # --- shared -------------------------------------------------------------------------------------------------------
@@ -41,7 +39,7 @@ class Gate:
     def pass_time(self, clock_us: int) -> None:
         """Time alone moves the clock and what refills; state is created at the first decision."""
         if self.state is None:
-            self.state = State(self.policy, clock_us, self.notes.add)
+            self.state = State(self.policy, clock_us)
         self.state.read_clock(clock_us)
         self.state.fit(self.policy)
         for p, s in zip(self.policy.dims, self.state.dims):
@@ -57,7 +55,7 @@ class Gate:
     def __deepcopy__(self, memo: dict[int, Any]) -> Gate:
         other = Gate()
         memo[id(self)] = other
-        other.policy, other.notes, other.close = self.policy, set(self.notes), self.close
+        other.policy, other.close = self.policy, self.close
         other.state = copy.deepcopy(self.state, memo | {id(self.policy): self.policy})
         return other
 
@@ -85,7 +83,6 @@ class Gate:
         question = admit.Question(copy.deepcopy(self), args)
         answer = question.decide()
         self.close |= question.gate.close
-        self.notes |= question.gate.notes
         if question.saw_time:
             self.pass_time(args["clock_us"])
             leases.reap(self.state, self.policy)

@@ -103,9 +103,8 @@ def move_tags(policy: Policy, state: State, f: Flow, before: float) -> None:
         c.finish = max(c.finish + own * f.weight / weight, min(c.finish, state.virtual - second))
 
 
-def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, actual: Usage) -> bool:
-    """The same for the hard ceilings; answers whether a tenant's own cap was touched."""
-    touched = False
+def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, actual: Usage) -> None:
+    """The same for the hard ceilings."""
     for cap in policy.tenant_caps(call.tenant):
         d, ceiling = policy.dim_index(cap.dimension), state.books.get(call.tenant, {}).get(cap.dimension)
         if d is None or ceiling is None or d not in actual:
@@ -113,7 +112,6 @@ def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, a
         more = actual[d] - at(charged, d)
         ceiling.refill(state.now_us, cap.limit / (cap.window_us / 1e6), cap.limit)
         ceiling.adjust(call.serial, more)
-        touched |= more != 0
     ceiling = state.classes[call.cls].ceiling
     if ceiling is not None and policy.classes[call.cls].max_share is not None:
         known = [actual.get(d, at(call.expected, d)) / p.cap for d, p in enumerate(policy.dims) if p.cap > 0]
@@ -122,4 +120,3 @@ def settle_ceilings(policy: Policy, state: State, call: Call, charged: Vector, a
         ceiling.refill(state.now_us, share, share * policy.dims[0].window_s)
         if abs(more) > 1e-12:
             ceiling.adjust(call.serial, more)
-    return touched

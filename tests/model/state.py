@@ -7,7 +7,7 @@ from typing import Any
 
 import constants as k
 from policy import Dimension, Policy
-from windows import MODELS, Clock, Note
+from windows import MODELS, Clock
 
 Vector = list[float]  # one number per dimension of the policy
 
@@ -105,8 +105,8 @@ class ClassState:
 
 
 class DimensionState:
-    def __init__(self, p: Dimension, note: Note) -> None:
-        self.window = MODELS[p.model](p, note)
+    def __init__(self, p: Dimension) -> None:
+        self.window = MODELS[p.model](p)
         self.limit = p.limit
         self.actual, self.asked = 1.0, 1.0  # the target's prior of actual / estimate
         self.debited = self.refunded = 0.0
@@ -115,8 +115,7 @@ class DimensionState:
 class State:
     """Created full at the first decision."""
 
-    def __init__(self, policy: Policy, wall_us: int, note: Note) -> None:
-        self.note = note
+    def __init__(self, policy: Policy, wall_us: int) -> None:
         self.clock = Clock(wall_us, wall_us)
         self.virtual = k.EPOCH_TAG_S  # V of classes
         self.share = 0.0              # last X
@@ -140,11 +139,11 @@ class State:
         """What Configure changed: a raised cap mints nothing, a lowered one cuts."""
         for d, p in enumerate(policy.dims):
             if d == len(self.dims):
-                self.dims.append(DimensionState(p, self.note))
+                self.dims.append(DimensionState(p))
             window, before = self.dims[d].window, self.dims[d].window.p
             window.p = p
             if before.model != p.model:
-                self.dims[d].window = MODELS[p.model](p, self.note)
+                self.dims[d].window = MODELS[p.model](p)
             elif (before.window_us, before.phase_us) != (p.window_us, p.phase_us):
                 window.shape_changed()
             if self.dims[d].limit != p.limit:

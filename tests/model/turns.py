@@ -153,11 +153,10 @@ class Turns:
 
     # --- due places -----------------------------------------------------------------------------------------------------
 
-    def due_places(self, own_id: str, horizon_us: float, dry: bool) -> tuple[list[tuple[Call, Flow]], list[Flow], list[Call]]:
+    def due_places(self, own_id: str, horizon_us: float, dry: bool) -> list[tuple[Call, Flow]]:
         """The oldest of those due within the horizon, without the caller itself. Owners who have not come back within the
-        grace period lose the place on the way (`dry`: are only passed over). Answers also the flows that this touched, and
-        who was lost at a ceiling."""
-        state, places, touched, blocked = self.state, [], [], []
+        grace period lose the place on the way (`dry`: are only passed over)."""
+        state, places = self.state, []
         in_line = sorted((c for c in state.calls.values() if c.is_due), key=lambda c: (c.due_us, c.id.encode()))
         window_us = max([0] + [p.window_us for p in self.policy.dims if p.limit > 0])
         due = [c for c in in_line if c.due_us <= state.now_us + horizon_us][:k.LOOK]
@@ -170,16 +169,14 @@ class Turns:
             if call.blocked is not None:
                 if late_us > k.GRACE_MAX_US and not dry:
                     lose_place(self.policy, state, call)
-                    blocked.append(call)
             elif late_us > min(k.GRACE_MAX_US, max(k.GRACE_MIN_US, k.GRACE_DEVIATIONS * f.deviation_us)):
                 if not dry:
-                    touched.append(f)
                     self.dequeue(f, call)
                     lose_place(self.policy, state, call)
                     self.follow_class(f.cls)
             else:
                 places.append((call, f))
-        return places, touched, blocked
+        return places
 
     def reserve(self, f: Flow, key: float, places: list[tuple[Call, Flow]], cost: Vector) -> Vector:
         """What L1 keeps, per dimension, for places with better turns that are due or will be before it could be full."""

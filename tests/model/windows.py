@@ -14,12 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import constants as k
 from policy import Dimension
-
-Note = Callable[[str], None]
 
 
 @dataclasses.dataclass
@@ -35,17 +32,15 @@ class ContinuousBucket:
     """Refills at `rate` up to `depth`. A refund is worth no more than the least headroom since its debit: what would have
     spilled is gone."""
 
-    def __init__(self, p: Dimension, note: Note) -> None:
-        self.p, self.note = p, note
+    def __init__(self, p: Dimension) -> None:
+        self.p = p
         self.level = p.depth
         self.headroom: list[list[float]] = []  # every [serial, headroom just before that debit]
         self.kept: list[list[float]] = []      # the bounded summary of it that decides
-        self.kept_before_cap_change = 0.0      # last serial then
         self.now_us = 0
 
     def cap_changed(self) -> None:
         self.level = min(self.level, self.p.depth)
-        self.kept_before_cap_change = self.kept[-1][0] if self.kept else self.kept_before_cap_change
 
     def shape_changed(self) -> None:
         self.cap_changed()
@@ -99,8 +94,8 @@ class ContinuousBucket:
 class FixedWindow:
     """Counts per window of the wall clock. What went above the limit is owed by the next window, and only by that."""
 
-    def __init__(self, p: Dimension, note: Note) -> None:
-        self.p, self.note = p, note
+    def __init__(self, p: Dimension) -> None:
+        self.p = p
         self.window = -1
         self.charges: list[tuple[int, float]] = []  # (wall clock, amount)
         self.owed = 0.0
@@ -191,8 +186,8 @@ class FixedWindow:
 class SlidingLog:
     """The log alone keeps any window within the limit; a smoothing bucket only spreads it, and may go negative."""
 
-    def __init__(self, p: Dimension, note: Note) -> None:
-        self.p, self.note = p, note
+    def __init__(self, p: Dimension) -> None:
+        self.p = p
         self.charges: list[tuple[int, float]] = []  # (time, amount)
         self.smooth = self.smooth_depth
         self.now_us = 0

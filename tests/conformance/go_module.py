@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import pathlib
-import subprocess
 
+import commands
 import staging
 
 CLIENT = staging.SOURCE_DIR / "client" / "go"
@@ -14,12 +14,7 @@ MODULE = staging.BUILD_DIR / "client-go" / "fairgate"
 
 def run(*command: object, cwd: pathlib.Path = MODULE, **environment: str) -> str:
     """Its output; AssertionError: it failed."""
-    variables = {**os.environ, "GOWORK": "off", **environment}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=variables, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    return commands.run(*command, cwd=cwd, env={**os.environ, "GOWORK": "off", **environment})
 
 
 def go(*arguments: object, cwd: pathlib.Path = MODULE, **environment: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import re
-import subprocess
 import sys
 import tarfile
 import venv
@@ -12,6 +11,7 @@ import zipfile
 
 import pytest
 import staging
+from commands import run
 
 CLIENT = staging.CLIENT_DIR
 VERSION = re.search(r'"(.+)"', (CLIENT / "src" / "fairgate" / "_version.py").read_text())[1]
@@ -23,12 +23,6 @@ POLICY = {
         {"name": "tokens", "limit": 20000, "window": "60s", "window_model": "WINDOW_MODEL_CONTINUOUS"},
     ]
 }
-
-
-def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
-    assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tarfile
 
 import pytest
+from commands import run
 from staging import BUILD_DIR, SOURCE_DIR
 
 CLIENT = SOURCE_DIR / "client" / "typescript"
@@ -20,12 +20,6 @@ NODE = (STAGE / "node").resolve()
 # The npm beside a Node that the setup fetched, or the system's.
 NPM_OF_NODE = NODE.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 NPM = [NODE, NPM_OF_NODE] if NPM_OF_NODE.exists() else ["npm"]
-
-
-def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
-    assert done.returncode == 0, f"{command}:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
--- Admit: may this call go now? One atomic decision over every layer and dimension. Argument and answer: README.md.
+-- Admit: may this call go now? One decision over every layer and dimension. Question and answer: README.md.
 -- Order: read, check, decide, then write; nothing is written before the request is known to be good, because an evaluation
 -- that fails half-way is not rolled back.
 local buckets = require('buckets')
@@ -71,7 +71,7 @@ end
 
 local function reject(q, fields)
   fields.outcome = 'reject'
-  states.save(q.state, q.policy)
+  states.save()
   return answer(q, fields)
 end
 
@@ -87,7 +87,7 @@ end
 local function leave_line(q, call)
   if not call.queued then return end
   local own = call.class == q.flow.class and call.tenant == q.args.tenant
-  local f = own and q.flow or flows.load(flows.field_of(call.class, call.tenant), #q.policy.dims)
+  local f = own and q.flow or flows.load(flows.field_of(call.class, call.tenant))
   if not f then return end
   turns.dequeue(q.state, f, call)
   flows.save(f)
@@ -103,7 +103,7 @@ end
 
 -- What the record of the id says before anything is decided: an answer, or nil. Sets q.call to the place that goes on.
 local function recall(q)
-  local call, args = calls.load(q.id, #q.policy.dims), q.args
+  local call, args = calls.load(q.id), q.args
   if not call then return nil end
   if args.attempt < call.attempt then
     return reject(q, {reason = 'superseded', message = 'attempt ' .. call.attempt .. ' has been seen'})
@@ -116,13 +116,13 @@ local function recall(q)
   end
   local field = difference(call, args, q.class, q.raw)
   if field and repeated then
-    states.save(q.state, q.policy)
+    states.save()
     return {outcome = 'invalid', version = q.policy.version, field = field,
       message = 'differs from the first ask of this request_id and attempt'}
   end
   if call.state == 'l' then
     if repeated then
-      states.save(q.state, q.policy)
+      states.save()
       return answer(q, {outcome = 'grant', debited = named(q.policy, call), repeated = true, admits = call.admits,
         waited_us = 0, lease_us = math.max(0, call.expires_us - q.state.now_us)})
     end
@@ -153,7 +153,7 @@ local function save(q)
     flows.save(q.flow)
     ceilings.save_book(q.args.tenant, q.book)
   end
-  states.save(q.state, q.policy)
+  states.save()
 end
 
 local function decide_by_buckets(q)
@@ -196,7 +196,7 @@ local function decide_by_queue(q)
         flows.restore(q.flow, q.before)
         flows.save(q.flow)
       end
-      states.save(state, q.policy)
+      states.save()
     end
     return answer(q, {outcome = 'reject', reason = 'deadline_unreachable', earliest_us = projected_us,
       dimension = result.dimension, message = 'the projected wait passes the deadline'})
@@ -232,9 +232,8 @@ local function prepare(q)
   end
 end
 
-return function(args)
-  local policy, entry = policies.load(args.tenant)
-  if not policy then return {outcome = 'no_target'} end
+return function(policy, args)
+  local entry = policies.entry_of(policy, args.tenant)
   local q = {args = args, id = args.id, policy = policy, entry = entry, class_name = args.class or policy.default_class,
     expired = 0, class = false, raw = false, state = false, flow = false, book = false, call = false, fresh = false,
     remembered = false, before = false}
@@ -251,8 +250,12 @@ return function(args)
       message = 'the target has no such dimension'}
   end
 
-  q.state = states.load(policy, states.clock(args))
+  q.state = states.load(policy)
   q.expired = calls.reap(policy, q.state)
+  if args.check then -- all that it leaves
+    calls.close()
+    flows.close()
+  end
   q.flow = flows.of_tenant(policy, entry, q.class, args.tenant)
   if not args.check then flows.refresh_weight(q.state, q.flow, policies.weight_of(policy, entry)) end
   q.book = ceilings.load_book(entry, args.tenant)

@@ -30,8 +30,13 @@ return function(args)
   end
 
   if redis.call('EXISTS', keys.state) == 1 then -- what has passed was under the old policy
-    local before = policies.load(nil)
-    if before then states.save(states.load(before, states.clock(args)), before) end
+    local before = policies.load({})
+    if before then
+      states.begin(args.clock_us)
+      states.load(before)
+      states.save()
+      states.close(before)
+    end
   end
   local old_raw = redis.call('HGET', keys.policy, 'compiled')
   local old = old_raw and cmsgpack.unpack(old_raw) or {}
@@ -41,6 +46,8 @@ return function(args)
   if #compiled.dims > SLOTS_MAX or #compiled.classes > SLOTS_MAX then return {result = 'full', version = version} end
   compiled.version = version + 1
 
+  compiled.entry_count = 0
+  for _ in pairs(args.tenants or {}) do compiled.entry_count = compiled.entry_count + 1 end
   redis.call('DEL', keys.policy)
   local bytes = cmsgpack.pack(compiled)
   redis.call('HSET', keys.policy, 'version', version + 1, 'compiled', bytes, 'digest', redis.sha1hex(bytes),

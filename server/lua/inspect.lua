@@ -54,7 +54,7 @@ local function describe_flows(policy, most)
     local left = most - #out
     local members = left > 0 and redis.call('ZRANGEBYLEX', keys.order, '[' .. band, '(' .. band .. '\255', 'LIMIT', 0, left) or {}
     for _, member in ipairs(members) do
-      local f = flows.load(flows.member_field(member), #policy.dims)
+      local f = flows.load(flows.member_field(member))
       if f then out[#out + 1] = describe_flow(policy, f) end
     end
   end
@@ -63,9 +63,11 @@ end
 
 return function(args)
   local source = redis.call('HGET', keys.policy, 'source')
-  local policy = policies.load(nil)
+  local policy = policies.load({})
   if not policy then return {result = 'no_target'} end
-  local state = states.load(policy, states.clock(args), true)
+  states.begin(args.clock_us)
+  flows.begin(#policy.dims)
+  local state = states.load(policy, true)
   return {result = 'ok', version = policy.version, source = source, dims = describe_dims(policy, state),
     classes = describe_classes(policy, state), flows = describe_flows(policy, args.flows_max or FLOWS_MAX),
     virtual_time = state.V, waiters = state.waiters, leases_open = state.leases, leases_expired_total = state.expired,

@@ -1,8 +1,7 @@
--- Release: settles a lease with the truth, withdraws a waiting request, or extends a lease. Argument and answer: README.md.
+-- Release: settles a lease with the truth, withdraws a waiting request, or extends a lease. Question and answer: README.md.
 local calls = require('calls')
 local ceilings = require('ceilings')
 local flows = require('flows')
-local keys = require('keys')
 local policies = require('policies')
 local states = require('states')
 local turns = require('turns')
@@ -19,7 +18,7 @@ end
 local function save(r)
   ceilings.save_book(r.call.tenant, r.book)
   flows.save(r.flow)
-  states.save(r.state, r.policy)
+  states.save()
 end
 
 local function withdraw_place(r)
@@ -29,7 +28,7 @@ local function withdraw_place(r)
     turns.advance_class(r.state, r.flow.class)
   end
   calls.set_due(r.state, r.id, r.call, 0)
-  redis.call('ZREM', keys.expiry, r.id)
+  calls.expire_never(r.id)
   calls.remove(r.id)
   save(r)
   return answer(r, 'withdrawn')
@@ -122,24 +121,21 @@ local function plain_result(call, args)
   if call.state == 'w' and args.action ~= 'withdraw' then return 'unknown' end
 end
 
-return function(args)
+return function(policy, args)
   args.attempt = args.attempt or 1
-  local raw = redis.call('HGET', keys.calls, args.id)
-  local call = raw and calls.read(args.id, raw, 0)
-  local policy, entry = policies.load(call and call.tenant)
-  if not policy then return {result = 'no_target'} end
+  local call = calls.load(args.id)
   local usage, unknown = policies.fill(policy, {}, args.usage)
   if not usage then
     return {result = 'invalid', field = 'usage["' .. unknown .. '"]', version = policy.version,
       message = 'the target has no such dimension'}
   end
   if not call then return {result = 'unknown', version = policy.version} end
+  local entry = policies.entry_of(policy, call.tenant)
   local r = {args = args, id = args.id, policy = policy, entry = entry, call = call, usage = usage}
   local plain = plain_result(call, args)
   if plain then return answer(r, plain) end
 
-  calls.fit(call, #policy.dims)
-  r.state = states.load(policy, states.clock(args))
+  r.state = states.load(policy)
   r.flow = flows.of_tenant(policy, entry, call.class, call.tenant)
   r.book = ceilings.load_book(entry, call.tenant)
   if call.state == 'w' then return withdraw_place(r) end

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-import msgpack
 import redis
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1] / name) for name in ("lua", "bench")]
@@ -107,11 +106,11 @@ class Target:
             self.client.eval(SEED, 2, flow_key, order, record, member[: -len(b"1:seed")], first, last)
 
     def _call(self, entry: str, args: dict[str, Any]) -> list[bytes]:
-        packed = msgpack.packb(args, use_bin_type=False)
-        return [b"FCALL", f"{self.library}_{entry}".encode(), b"%d" % len(self.keys), *self.keys, packed]
+        parts = valkey.command(self.library, self.keys, entry, args)
+        return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
 
     def ask(self, command: list[bytes]) -> dict[str, Any]:
-        return msgpack.unpackb(self.client.execute_command(*command), strict_map_key=False)
+        return valkey.unpacked(self.client.execute_command(*command))
 
     def admit(self, id: str, number: int, tenant: str = "") -> list[bytes]:
         cost = {name: 1.0 if name == "requests" else 100.0 for name in self.dims}

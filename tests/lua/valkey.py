@@ -16,6 +16,7 @@ import redis
 BUILD_DIR = pathlib.Path(os.environ.get("FAIRGATE_BUILD_DIR", "build/dev"))
 LIBRARY = BUILD_DIR / "lua" / "fairgate.lua"
 KEYS = ("policy", "state", "flows", "order", "calls", "due", "expiry", "caps", "window")
+QUESTIONS = ("admit", "release")
 START_US = 1_800_000_000_000_000
 
 
@@ -68,6 +69,19 @@ def policy(dims: list[dict[str, Any]], classes: dict[str, float] | None = None, 
             **more}
 
 
+def command(library: str, keys: list[Any], entry: str, *args: dict[str, Any]) -> list[Any]:
+    """The evaluation that asks `entry`. Admits and releases may be several, whose answers come in a list."""
+    function = "decide" if entry in QUESTIONS else entry
+    packed = [msgpack.packb({"ask": entry, **a} if entry in QUESTIONS else a, use_bin_type=False) for a in args]
+    return ["FCALL", f"{library}_{function}", len(keys), *keys, *packed]
+
+
+def unpacked(answer: bytes | list[bytes]) -> dict[str, Any]:
+    """The only answer of an evaluation."""
+    [raw] = answer if isinstance(answer, list) else [answer]
+    return msgpack.unpackb(raw, strict_map_key=False)
+
+
 class Target:
     """One target: the functions with their keys, and the clock."""
 
@@ -80,9 +94,8 @@ class Target:
         self.configure(compiled, tenants)
 
     def call(self, entry: str, args: dict[str, Any]) -> dict[str, Any]:
-        packed = msgpack.packb({"clock_us": self.now_us, **args}, use_bin_type=False)
-        answer = self.client.execute_command("FCALL", f"{self.library}_{entry}", len(self.keys), *self.keys, packed)
-        return msgpack.unpackb(answer, strict_map_key=False)
+        answer = self.client.execute_command(*command(self.library, self.keys, entry, {"clock_us": self.now_us, **args}))
+        return unpacked(answer)
 
     def configure(self, compiled: dict[str, Any], tenants: dict[str, Any] | None = None) -> None:
         answer = self.call("configure", {"expected_version": self.version, "compiled": compiled, "source": b"",

@@ -15,9 +15,8 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lua"))
 
-import msgpack  # noqa: E402
 from gate import Gate  # noqa: E402
-from valkey import KEYS, START_US, Target, Valkey  # noqa: E402,F401
+from valkey import KEYS, QUESTIONS, START_US, Target, Valkey, command, unpacked  # noqa: E402,F401
 
 Step = dict[str, Any]
 History = dict[str, Any]
@@ -56,23 +55,34 @@ class Production:
         target = self.target
         pipeline = target.client.pipeline(transaction=False)
         for step in steps:
-            args = {name: x for name, x in step.items() if name not in NOT_ASKED}
-            args["clock_us"] = START_US + step["at_us"]
-            if step["ask"] == "configure":
-                args = {"expected_version": target.version, "source": b"", "tenants": {}, **args}
-                target.version += 1
-            packed = msgpack.packb(args, use_bin_type=False)
-            pipeline.execute_command("FCALL", f"{target.library}_{step['ask']}", len(target.keys), *target.keys, packed)
-        return [unpacked(step, raw) for step, raw in zip(steps, pipeline.execute(raise_on_error=False))]
+            pipeline.execute_command(*command(target.library, target.keys, step["ask"], self._arguments(step)))
+        return [answered(step, raw) for step, raw in zip(steps, pipeline.execute(raise_on_error=False))]
+
+    def ask_together(self, steps: list[Step]) -> list[Step]:
+        """In one evaluation."""
+        target, ask = self.target, steps[0]["ask"]
+        parts = command(target.library, target.keys, ask, *map(self._arguments, steps))
+        answers = target.client.execute_command(*parts)
+        return [answered(step, raw) for step, raw in zip(steps, answers if ask in QUESTIONS else [answers], strict=True)]
+
+    def _arguments(self, step: Step) -> Step:
+        args = {name: x for name, x in step.items() if name not in NOT_ASKED}
+        args["clock_us"] = START_US + step["at_us"]
+        if step["ask"] in QUESTIONS:
+            args["ask"] = step["ask"]
+        if step["ask"] == "configure":
+            args = {"expected_version": self.target.version, "source": b"", "tenants": {}, **args}
+            self.target.version += 1
+        return args
 
     def drop(self) -> None:
         self.target.client.delete(*self.target.keys)
 
 
-def unpacked(step: Step, raw: bytes | Exception) -> Step:
+def answered(step: Step, raw: bytes | list[bytes] | Exception) -> Step:
     if isinstance(raw, Exception):
         return {"error": str(raw)}
-    answer = msgpack.unpackb(raw, strict_map_key=False)
+    answer = unpacked(raw)
     return normal(answer) if step["ask"] == "inspect" else answer
 
 

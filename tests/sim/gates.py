@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgpack
-from valkey import KEYS, LIBRARY, START_US, Target, dimension, policy
+from valkey import KEYS, LIBRARY, QUESTIONS, START_US, Target, dimension, policy
 
 from .demand import CLASSES, Scenario
 from .mechanisms import without
@@ -35,9 +35,9 @@ class Connection:
         return self.send(b"*%d\r\n" % len(encoded) + b"".join(b"$%d\r\n%b\r\n" % (len(p), p) for p in encoded))
 
     def send(self, request: bytes) -> bytes:
-        """The body of a bulk, status or integer reply."""
+        """The body of a bulk, status or integer reply, or of the only one in an array."""
         self._socket.sendall(request)
-        data = self._rest + self._socket.recv(65536)
+        data = (self._rest + self._socket.recv(65536)).removeprefix(b"*1\r\n")
         while (end := data.find(b"\r\n")) < 0:
             data += self._socket.recv(65536)
         kind = data[0]
@@ -80,7 +80,7 @@ class FastTarget(Target):
         packed = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in [b"%d" % len(keys), *keys])
         self._heads = {}
         for entry in ENTRIES:
-            function = library + b"_" + entry.encode()
+            function = library + b"_" + ("decide" if entry in QUESTIONS else entry).encode()
             self._heads[entry] = b"*%d\r\n$5\r\nFCALL\r\n$%d\r\n%b\r\n%b" % (
                 len(keys) + 4,
                 len(function),
@@ -94,6 +94,7 @@ class FastTarget(Target):
 
     def call(self, entry: str, args: dict[str, Any]) -> dict[str, Any]:
         args["clock_us"] = self.now_us
+        args["ask"] = entry
         packed = msgpack.packb(args, use_bin_type=False)
         reply = self._connection.send(b"%b$%d\r\n%b\r\n" % (self._heads[entry], len(packed), packed))
         return msgpack.unpackb(reply, strict_map_key=False)

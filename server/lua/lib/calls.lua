@@ -1,13 +1,12 @@
 -- One record per request_id: first a place in line, then a lease, then a remembered id.
-local kept = require('kept')
 local keys = require('keys')
 local records = require('records')
+local rows = require('rows')
 local flows = require('flows')
 local states = require('states')
 
 local calls = {}
 local REAPED_MAX = 4
-local cache = kept.new(4000)
 local LEARN_FLOW, LEARN_TARGET = 0.05, 0.02 -- gains of the estimates' EWMAs
 
 local codecs = records.by_count({
@@ -37,45 +36,74 @@ local ended_codecs = records.by_count({'state!', 'attempt', 'class'}, 'none', {}
 
 local function fresh_dim(raw) return {raw = raw, expected = 0, charge = 0, mark = 0, var = 0} end
 
--- Dimensions that were added since the record was written.
-function calls.fit(call, dims)
-  for d = #call.dims + 1, dims do call.dims[d] = fresh_dim(0) end
-end
+local dim_count = 0 -- of the policy in force
 
--- The record begins with a byte: how many dimensions it has, 0 for what has ended. `dims`: how many the policy has now.
-function calls.read(id, raw, dims)
-  local call = cache.take(keys.calls, id, raw)
-  if call and #call.dims >= dims then return call end
+-- The record begins with a byte: how many dimensions it has, 0 for what has ended.
+local function read(_, raw)
   local stored = string.byte(raw)
   if stored == 0 then
     local ended, at = ended_codecs(0).read(raw)
     ended.tenant = string.sub(raw, at)
     return ended
   end
-  local at
-  call, at = codecs(stored).read(raw)
-  calls.fit(call, dims)
+  local call, at = codecs(stored).read(raw)
   call.tenant, at = struct.unpack('<Hc0', raw, at)
   if call.has_ceilings then call.ceilings = cmsgpack.unpack(string.sub(raw, at)) end
   return call
 end
 
-function calls.load(id, dims)
-  local raw = redis.call('HGET', keys.calls, id)
-  return raw and calls.read(id, raw, dims) or nil
-end
-
-function calls.save(id, call)
-  local dims = #call.dims
+local function write(call)
+  if not call.dims then return ended_codecs(0).write(call) .. call.tenant end
   call.has_ceilings = call.ceilings ~= nil
-  local bytes = codecs(dims).write(call) .. struct.pack('<Hc0', #call.tenant, call.tenant)
+  local bytes = codecs(#call.dims).write(call) .. struct.pack('<Hc0', #call.tenant, call.tenant)
   if call.ceilings then bytes = bytes .. cmsgpack.pack(call.ceilings) end
-  redis.call('HSET', keys.calls, id, bytes)
-  if call.state == 'w' then cache.keep(keys.calls, id, bytes, call) end -- a lease is read once; a place by all behind it
+  return bytes
 end
 
--- It was only looked at.
-function calls.put_back(id, bytes, call) cache.keep(keys.calls, id, bytes, call) end
+-- A place is read by all behind it, a lease once.
+local hash = rows.new('calls', 4000, read, write, function(call) return call.state == 'w' end)
+local expiry = {} -- id → when it comes up for reaping, false: no more; written with the calls
+
+function calls.begin(count)
+  dim_count, expiry = count, {}
+  hash.begin()
+end
+
+calls.fetch = hash.fetch
+
+-- What is known of the id; nil: nothing.
+function calls.load(id)
+  local call = hash.get(id)
+  if call and call.dims then
+    for d = #call.dims + 1, dim_count do call.dims[d] = fresh_dim(0) end -- added since it was written
+  end
+  return call
+end
+
+calls.save = hash.put
+calls.looked_at = hash.looked_at
+calls.drop = hash.drop
+function calls.remove(id) hash.put(id, false) end
+
+local function write_expiry()
+  local add, gone = {}, {}
+  for id, at_us in pairs(expiry) do
+    if at_us then
+      add[#add + 1], add[#add + 2] = at_us, id
+    else
+      gone[#gone + 1] = id
+    end
+  end
+  if #add > 0 then redis.call('ZADD', keys.expiry, unpack(add)) end
+  if #gone > 0 then redis.call('ZREM', keys.expiry, unpack(gone)) end
+  expiry = {}
+end
+
+-- Writes what has changed.
+function calls.close()
+  hash.close()
+  write_expiry()
+end
 
 function calls.new(args, class, cost, now_us)
   local call = {state = 'w', attempt = args.attempt, class = class, tenant = args.tenant, bound = args.bound, admits = 0,
@@ -84,8 +112,6 @@ function calls.new(args, class, cost, now_us)
   for d = 1, #cost do call.dims[d] = fresh_dim(cost[d]) end
   return call
 end
-
-function calls.remove(id) redis.call('HDEL', keys.calls, id) end
 
 local function big_member(id, due_us) return 'p' .. struct.pack('>Hd', 0, due_us) .. id end
 
@@ -116,13 +142,14 @@ end
 
 -- The id comes up again for reaping at that time.
 function calls.expire_at(state, id, at_us)
-  redis.call('ZADD', keys.expiry, at_us, id)
+  expiry[id] = at_us
   if at_us < state.expiry_us then state.expiry_us = at_us end
 end
 
+function calls.expire_never(id) expiry[id] = false end
+
 function calls.remember(policy, state, id, call, ended)
-  local record = {state = ended, attempt = call.attempt, class = call.class}
-  redis.call('HSET', keys.calls, id, ended_codecs(0).write(record) .. call.tenant)
+  hash.put(id, {state = ended, attempt = call.attempt, class = call.class, tenant = call.tenant})
   calls.expire_at(state, id, state.now_us + policy.retention_us)
 end
 
@@ -214,6 +241,7 @@ end
 -- nobody released: how the call ended is unknown, its charge stays. Answers how many of those.
 function calls.reap(policy, state)
   if state.now_us < state.expiry_us then return 0 end
+  write_expiry()
   local found = redis.call('ZRANGEBYSCORE', keys.expiry, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, REAPED_MAX + 1)
   local expired = 0
   state.expiry_us = states.NEVER
@@ -223,13 +251,13 @@ function calls.reap(policy, state)
       state.expiry_us = math.min(state.expiry_us, at_us)
       break
     end
-    local call = calls.load(id, #policy.dims)
+    local call = calls.load(id)
     if call and call.state == 'l' then
       calls.close_lease(policy, state, call)
       calls.remember(policy, state, id, call, 'x')
       state.expired, expired = state.expired + 1, expired + 1
     else
-      redis.call('ZREM', keys.expiry, id)
+      calls.expire_never(id)
       if call and not (call.state == 'w' and call.due_us > 0) then calls.remove(id) end -- but one that came back
     end
   end

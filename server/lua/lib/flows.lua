@@ -6,10 +6,10 @@
 --   'i' idle    ordered by the time it fell idle, forgotten oldest first
 -- Single places have band 'p' (calls.lua). Members are band, class (2 bytes), tag or time (8 bytes, big-endian, so that bytes
 -- sort as numbers do), field.
-local kept = require('kept')
 local keys = require('keys')
 local policies = require('policies')
 local records = require('records')
+local rows = require('rows')
 local states = require('states')
 
 local flows = {}
@@ -17,7 +17,6 @@ local LINGER_US = 250000 -- a flow that asked within this time is active: its ne
 local FLOW_LIFE_US = 3600e6
 local RETIRED_MAX = 2 -- flows of either band that one call looks at
 local NEVER = states.NEVER
-local cache = kept.new(4000)
 
 local codecs = records.by_count({
   'class', -- index
@@ -44,47 +43,52 @@ flows.field_of = field_of
 
 local function fresh_dim() return {F = 0, u = 0, num = 0, den = 0, var = 0, counted = 0} end
 
--- The record begins with a byte: how many dimensions it has; `dims`: how many the policy has now.
-function flows.read(field, raw, dims)
-  local f = cache.take(keys.flows, field, raw)
-  if f and #f.dims == dims then return f end
-  local stored = string.byte(raw)
-  f = codecs(stored).read(raw)
+-- The record begins with a byte: how many dimensions it has.
+local function read(field, raw)
+  local f = codecs(string.byte(raw)).read(raw)
   f.field = field
-  for d = stored + 1, dims do f.dims[d] = fresh_dim() end
   return f
 end
 
--- nil: never seen, or forgotten.
-function flows.load(field, dims)
-  local raw = redis.call('HGET', keys.flows, field)
-  return raw and flows.read(field, raw, dims) or nil
+local dim_count = 0 -- of the policy in force
+local hash = rows.new('flows', 4000, read, function(f) return codecs(#f.dims).write(f) end)
+
+function flows.begin(count)
+  dim_count = count
+  hash.begin()
 end
 
-function flows.new(class, field, weight, dims)
+flows.fetch = hash.fetch
+flows.looked_at = hash.looked_at
+flows.close = hash.close -- writes what has changed
+
+-- nil: never seen, or forgotten.
+function flows.load(field)
+  local f = hash.get(field)
+  if f then
+    for d = #f.dims + 1, dim_count do f.dims[d] = fresh_dim() end -- added since it was written
+  end
+  return f
+end
+
+function flows.new(class, field, weight)
   local f = {field = field, class = class, weight = weight, waiters = 0, E = 0, G = 0, late = 0, dev = 50000, grants = 0,
     service = 0, level = 0, level_us = 0, used_us = 0, band = '-', at = 0, counted = 0, head_weight = 0, fresh = true,
     dims = {}}
-  for d = 1, dims do f.dims[d] = fresh_dim() end
+  for d = 1, dim_count do f.dims[d] = fresh_dim() end
   return f
 end
 
 -- The tenant's flow in the class: as stored, or new.
 function flows.of_tenant(policy, entry, class, tenant)
-  local field, dims = field_of(class, tenant), #policy.dims
-  return flows.load(field, dims) or flows.new(class, field, policies.weight_of(policy, entry), dims)
+  local field = field_of(class, tenant)
+  return flows.load(field) or flows.new(class, field, policies.weight_of(policy, entry))
 end
 
 function flows.save(f)
-  local dims = #f.dims
-  local bytes = codecs(dims).write(f)
-  redis.call('HSET', keys.flows, f.field, bytes)
   f.fresh = false
-  cache.keep(keys.flows, f.field, bytes, f)
+  hash.put(f.field, f)
 end
-
--- It was only looked at.
-function flows.put_back(f, bytes) cache.keep(keys.flows, f.field, bytes, f) end
 
 -- What a question changes in its flow before it is decided, and back to that.
 function flows.remember(f)
@@ -214,7 +218,7 @@ local function retire_active(state, class, keep)
   c.watch_us = next_member and member_at(next_member) or NEVER
   for i = 1, math.min(RETIRED_MAX, #members) do
     local field, at = member_field(members[i]), member_at(members[i])
-    local f = field == keep.field and keep or flows.load(field, #c.D)
+    local f = field == keep.field and keep or flows.load(field)
     if not f then
       redis.call('ZREM', keys.order, members[i])
     elseif at + LINGER_US > now_us then
@@ -247,7 +251,7 @@ local function forget_idle(state, keep)
       if at < state.idle_us then state.idle_us = at end
     else
       redis.call('ZREM', keys.order, members[i])
-      redis.call('HDEL', keys.flows, field)
+      hash.put(field, false)
     end
   end
 end
@@ -265,7 +269,7 @@ function flows.refresh_asking(state, f, active_us, limit)
   for k in ipairs(state.classes) do
     for _, member in ipairs(first_in_band('b', k, limit)) do
       if member_at(member) >= state.now_us - active_us then break end
-      local gone = member_field(member) ~= f.field and flows.load(member_field(member), #f.dims)
+      local gone = member_field(member) ~= f.field and flows.load(member_field(member))
       if gone then
         flows.leave_sums(state, gone)
         flows.place(state, gone, 'i', state.now_us)

@@ -38,14 +38,32 @@ local function compile(raw)
   return policy
 end
 
--- The target's policy, and the policy's own entry of the tenant (nil: not listed). nil when there is no such target.
-function policies.load(tenant)
-  local found = redis.call('HMGET', keys.policy, 'digest', 't:' .. (tenant or ''))
-  local digest, entry = found[1], found[2]
+local entries = {} -- of the evaluation: tenant → its entry, false: not listed
+
+-- The target's policy, nil when there is no such target; and reads the entries of the tenants.
+function policies.load(tenants)
+  entries = {}
+  local fields = {'digest'}
+  for i = 1, #tenants do fields[i + 1] = 't:' .. tenants[i] end
+  local found = redis.call('HMGET', keys.policy, unpack(fields))
+  local digest = found[1]
   if not digest then return nil end
+  for i = 1, #tenants do entries[tenants[i]] = found[i + 1] and cmsgpack.unpack(found[i + 1]) end
   local policy = cache.take(keys.policy, 1, digest) or compile(redis.call('HGET', keys.policy, 'compiled'))
   cache.keep(keys.policy, 1, digest, policy) -- an evaluation only reads it
-  return policy, entry and cmsgpack.unpack(entry) or nil
+  return policy
+end
+
+-- The policy's own entry of the tenant; nil: not listed.
+function policies.entry_of(policy, tenant)
+  if policy.entry_count == 0 then return nil end
+  local entry = entries[tenant]
+  if entry == nil then
+    local raw = redis.call('HGET', keys.policy, 't:' .. tenant)
+    entry = raw and cmsgpack.unpack(raw)
+    entries[tenant] = entry
+  end
+  return entry or nil
 end
 
 -- The weight of a tenant by its entry; nil: it has none.

@@ -1,6 +1,5 @@
 -- Discipline `queue`: L1 alone gates the rate; L2 and L3 decide whose turn it is (turns.lua). A refused caller keeps its place
 -- and is told the time of its own turn.
-local keys = require('keys')
 local calls = require('calls')
 local ceilings = require('ceilings')
 local flows = require('flows')
@@ -153,7 +152,10 @@ end
 -- Keeps the refused caller's place in line, or at its ceilings; answers its position in its flow, 0 when the flow is full.
 function queue.keep_place(q, result, projected_us, delay_us, hold)
   local policy, state, f, call = q.policy, q.state, q.flow, q.call
-  if not call.queued and f.waiters >= policy.places_max then return 0 end
+  if not call.queued and f.waiters >= policy.places_max then
+    calls.drop(q.id)
+    return 0
+  end
   if result.eligible then
     ceilings.unblock(state, call, q.args.tenant, q.book)
     if result.joining then
@@ -166,7 +168,7 @@ function queue.keep_place(q, result, projected_us, delay_us, hold)
     if f.band == '-' then flows.place(state, f, 'i', state.now_us) end
   end
   local told_us = state.now_us + delay_us
-  if call.due_us == 0 and (q.remembered or not q.fresh) then redis.call('ZREM', keys.expiry, q.id) end -- ended, or lost
+  if call.due_us == 0 and (q.remembered or not q.fresh) then calls.expire_never(q.id) end -- ended, or lost
   call.told_us, call.parked = told_us, hold
   if call.due_us == 0 then call.big = is_big(policy, call) end
   calls.set_due(state, q.id, call, math.max(state.now_us + math.min(projected_us, policy.max_defer_us), told_us))

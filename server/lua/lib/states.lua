@@ -173,18 +173,23 @@ local function fresh(clock_us)
     idle_us = NEVER, shares_us = clock_us, dims = {}, classes = {}}
 end
 
--- Time of one evaluation: the primary's TIME in microseconds, read once. Tests replace it.
-function states.clock(args)
-  if args.clock_us then return args.clock_us end
+local current, changed, test_clock_us -- of the evaluation
+
+-- clock_us: tests only, replaces the primary's TIME.
+function states.begin(clock_us) current, changed, test_clock_us = nil, false, clock_us end
+
+local function clock()
+  if test_clock_us then return test_clock_us end
   local t = redis.call('TIME')
   return t[1] * 1000000 + t[2]
 end
 
--- Loads or creates the state and moves its own monotonic clock and its windows to `clock_us`. A clock that steps back stands
--- still for the target: elapsed time is clamped at 0, and the new reading is kept.
+-- Loads or creates the state and moves its own monotonic clock and its windows to the time of the evaluation, which is read
+-- once. A clock that steps back stands still for the target: elapsed time is clamped at 0, and the new reading is kept.
 -- `look`: for reading only; the ring of sliding windows stays where it is.
-function states.load(policy, clock_us, look)
-  local raw = redis.call('GET', keys.state)
+function states.load(policy, look)
+  if current then return current end
+  local raw, clock_us = redis.call('GET', keys.state), clock()
   local state
   if raw then
     state = cache.take(keys.state, 1, raw) or read(raw)
@@ -200,12 +205,17 @@ function states.load(policy, clock_us, look)
   for d, p in ipairs(policy.dims) do
     if p.limit > 0 and not (look and p.model == 'sliding') then p.ops.advance(p, state.dims[d], state) end
   end
+  current = state
   return state
 end
 
--- Keys outlive the last use by the longest time anything in them can matter; refreshed at most once a minute.
-function states.save(state, policy)
-  local raw
+function states.save() changed = true end
+
+-- Writes what has changed. Keys outlive the last use by the longest time anything in them can matter; refreshed at most once a
+-- minute.
+function states.close(policy)
+  if not changed then return end
+  local state, raw = current
   if state.now_us - state.kept_us > 60e6 or state.now_us < state.kept_us then
     state.kept_us = state.now_us
     local life_ms = math.ceil((policy.retention_us + policy.max_defer_us) / 1000) + 3900000

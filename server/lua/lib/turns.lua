@@ -102,32 +102,28 @@ local function lose_place(policy, state, id, call)
   calls.expire_at(state, id, state.now_us + policy.retention_us)
 end
 
--- Reads the places of `ids` and their flows in two commands: {id, call, flow}, in that order; call nil: no
--- place any more. And the bytes of those flows but the caller's own, by field.
-local function load_places(ids, own_flow, dims)
-  local raw = redis.call('HMGET', keys.calls, unpack(ids))
-  local places, by_field, bytes, missing = {}, {[own_flow.field] = own_flow}, {}, {}
+-- Reads the places of `ids` and their flows in two commands: {id, call, flow}, in that order; call nil: no place any more.
+local function load_places(ids, own_flow)
+  calls.fetch(ids)
+  local places, fields = {}, {}
   for i, id in ipairs(ids) do
-    local call = raw[i] and calls.read(id, raw[i], dims)
-    if call and call.state ~= 'w' then call = nil end
-    places[i] = {id = id, call = call or nil, raw = raw[i]}
-    if call then
-      local field = flows.field_of(call.class, call.tenant)
-      places[i].field = field
-      if by_field[field] == nil then
-        by_field[field] = false
-        missing[#missing + 1] = field
-      end
+    local call = calls.load(id)
+    places[i] = {id = id}
+    if call and call.state == 'w' then
+      places[i].call = call
+      fields[#fields + 1] = flows.field_of(call.class, call.tenant)
     end
   end
-  if #missing > 0 then
-    local found = redis.call('HMGET', keys.flows, unpack(missing))
-    for i, field in ipairs(missing) do
-      if found[i] then by_field[field], bytes[field] = flows.read(field, found[i], dims), found[i] end
+  if #fields > 0 then flows.fetch(fields) end
+  local next_field = 1
+  for _, place in ipairs(places) do
+    if place.call then
+      local field = fields[next_field]
+      next_field = next_field + 1
+      if field == own_flow.field then place.flow = own_flow else place.flow = flows.load(field) end
     end
   end
-  for _, place in ipairs(places) do place.flow = place.field and by_field[place.field] or nil end
-  return places, bytes
+  return places
 end
 
 -- A place whose owner is not back within the grace period is given back, so that the dead hold nobody up. Answers whether the
@@ -165,7 +161,7 @@ function turns.due_places(q)
   if state.waiters == 0 and state.blocked == 0 then return {} end
   local ids = due_ids(policy, state, q.id)
   if #ids == 0 then return ids end
-  local found, bytes = load_places(ids, own_flow, #policy.dims)
+  local found = load_places(ids, own_flow)
   local places = {}
   for _, place in ipairs(found) do
     local id, call, f = place.id, place.call, place.flow
@@ -178,13 +174,9 @@ function turns.due_places(q)
       end
     elseif call.queued and f and still_stands(policy, state, id, call, f, own_flow, dry) then
       places[#places + 1] = place
-      calls.put_back(id, place.raw, call)
-    elseif f then
-      bytes[place.field] = nil -- it may have changed
+      calls.looked_at(id)
+      if f ~= own_flow then flows.looked_at(f.field) end
     end
-  end
-  for _, place in ipairs(places) do
-    if bytes[place.field] then flows.put_back(place.flow, bytes[place.field]) end
   end
   return places
 end

@@ -155,8 +155,8 @@ absl::Status App::StartStore() {
   parts.metrics = std::make_unique<Metrics>(std::move(metrics));
   Metrics* const counted = parts.metrics.get();
   ValkeyStoreOptions options;
-  options.on_evaluation = [counted](std::string_view script, double seconds) {
-    counted->OnEvaluation(std::string(script), absl::Seconds(seconds));
+  options.on_evaluation = [counted](std::string_view function, size_t questions, double seconds) {
+    counted->OnEvaluation(std::string(function), questions, absl::Seconds(seconds));
   };
   options.on_change = [counted](bool up) { counted->SetStoreUp(up); };
   options.address = *std::move(address);

@@ -25,19 +25,20 @@ local function difference(call, args, class, raw)
   if call.tenant ~= args.tenant then return 'tenant' end
   if call.class ~= class then return 'priority' end
   if (call.bound or false) ~= (args.bound or false) then return 'cost_kind' end
-  for d, amount in ipairs(raw) do
-    if call.dims[d].raw ~= amount then return 'cost' end
+  for d = 1, #raw do
+    if call.dims[d].raw ~= raw[d] then return 'cost' end
   end
 end
 
 -- Why this can never be granted, whoever waits; nil when it can.
 local function impossible(policy, entry, raw)
-  for d, p in ipairs(policy.dims) do
+  for d = 1, #raw do
+    local p = policy.dims[d]
     if raw[d] > 0 and not p.retired then
       if p.limit <= 0 then
         return {reason = 'target_disabled', dimension = p.name, message = 'cap of "' .. p.name .. '" is 0'}
       end
-      local most = policies.largest_cost(p)
+      local most = p.largest_cost
       if raw[d] > most * (1 + 1e-12) then
         return {reason = 'cost_exceeds_cap', dimension = p.name, message = string.format(
           'cost %.6g is above the %.6g that "%s" can ever hold', raw[d], most, p.name)}
@@ -76,10 +77,10 @@ local function reject(q, fields)
 end
 
 local function named(policy, call)
-  local out = {}
-  for d, p in ipairs(policy.dims) do
-    local charge = call.dims[d].charge
-    if charge ~= 0 then out[p.name] = charge end
+  local out, dims = {}, call.dims
+  for d = 1, #dims do
+    local charge = dims[d].charge
+    if charge ~= 0 then out[policy.dims[d].name] = charge end
   end
   return out
 end
@@ -140,9 +141,12 @@ local function recall(q)
 end
 
 local function granted(q)
-  local call = q.call
-  return answer(q, {outcome = 'grant', debited = named(q.policy, call), lease_us = q.policy.lease_us, admits = call.admits,
-    waited_us = q.state.now_us - call.first_us, first_us = call.projected_us})
+  local call, state = q.call, q.state
+  local fields = {outcome = 'grant', debited = named(q.policy, call), lease_us = q.policy.lease_us, admits = call.admits,
+    version = q.policy.version, class = q.class_name}
+  if call.projected_us > 0 then fields.waited_us, fields.first_us = state.now_us - call.first_us, call.projected_us end
+  if q.expired > 0 then fields.expired = q.expired end
+  return fields
 end
 
 local function up_to_ms(us) return math.ceil(us / 1000 - 1e-6) * 1000 end

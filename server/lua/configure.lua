@@ -30,7 +30,7 @@ return function(args)
   end
 
   if redis.call('EXISTS', keys.state) == 1 then -- what has passed was under the old policy
-    local before = policies.load({})
+    local before = policies.load()
     if before then
       states.begin(args.clock_us)
       states.load(before)

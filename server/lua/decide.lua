@@ -17,9 +17,9 @@ local function close()
   flows.close()
 end
 
--- Reads the records of the questions' ids and flows: one command for each kind.
+-- Reads what the questions' ids, flows and tenants have: one command for each kind.
 local function fetch(policy, questions)
-  local ids, fields = {}, {}
+  local ids, fields, tenants = {}, {}, {}
   for i = 1, #questions do ids[i] = questions[i].id end
   calls.fetch(ids)
   for i = 1, #questions do
@@ -29,9 +29,13 @@ local function fetch(policy, questions)
       local call = calls.load(q.id)
       class, tenant = call and call.class, call and call.tenant
     end
-    if class then fields[#fields + 1] = flows.field_of(class, tenant) end
+    if class then
+      local n = #fields + 1
+      fields[n], tenants[n] = flows.field_of(class, tenant), tenant
+    end
   end
   flows.fetch(fields)
+  policies.fetch(policy, tenants)
 end
 
 local function answer_to(policy, question)
@@ -49,9 +53,8 @@ end
 
 -- Answers in the order of the questions.
 return function(questions)
-  local tenants, answers = {}, {}
-  for i = 1, #questions do tenants[#tenants + 1] = questions[i].tenant end
-  local policy = policies.load(tenants)
+  local answers = {}
+  local policy = policies.load()
   if not policy then
     for i = 1, #questions do answers[i] = no_target(questions[i]) end
     return answers

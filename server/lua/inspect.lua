@@ -63,7 +63,7 @@ end
 
 return function(args)
   local source = redis.call('HGET', keys.policy, 'source')
-  local policy = policies.load({})
+  local policy = policies.load()
   if not policy then return {result = 'no_target'} end
   states.begin(args.clock_us)
   flows.begin(#policy.dims)

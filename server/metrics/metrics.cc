@@ -136,14 +136,21 @@ class Metrics::Impl {
     }
     return *histogram;
   }
-  Histogram& Evaluation(const std::string& script) {
-    Histogram*& histogram = evaluations_found_[script];
-    if (histogram == nullptr) {
-      histogram = &evaluation_seconds_.Add(
-          {{"script", script}}, Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025,
-                                                            0.005, 0.01, 0.025, 0.05, 0.25, 1});
+  struct EvaluationHistograms {
+    Histogram* seconds = nullptr;
+    Histogram* questions = nullptr;
+  };
+  EvaluationHistograms Evaluation(const std::string& function) {
+    EvaluationHistograms& found = evaluations_found_[function];
+    if (found.seconds == nullptr) {
+      const Labels labels = {{"function", function}};
+      found.seconds = &evaluation_seconds_.Add(
+          labels, Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                              0.025, 0.05, 0.25, 1});
+      found.questions =
+          &evaluation_questions_.Add(labels, Histogram::BucketBoundaries{1, 2, 4, 8, 16, 32});
     }
-    return *histogram;
+    return found;
   }
 
   const MetricsOptions options_;
@@ -186,6 +193,8 @@ class Metrics::Impl {
   Gauge& waiters_ = AddGauge("fairgate_waiters", "Calls that hold a place in line").Add({});
   Family<Histogram>& evaluation_seconds_ =
       AddHistogram("fairgate_evaluation_seconds", "Time for one evaluation in the store");
+  Family<Histogram>& evaluation_questions_ =
+      AddHistogram("fairgate_evaluation_questions", "Questions that shared an evaluation");
   Gauge& store_up_ = AddGauge("fairgate_store_up", "1 while the store answers").Add({});
   Family<Counter>& degraded_ = AddCounter("fairgate_degraded_answers_total",
                                           "Answers given while the store could not be asked");
@@ -207,7 +216,7 @@ class Metrics::Impl {
   std::map<std::array<const void*, 4>, Counter*> admits_found_;
   std::map<std::array<const void*, 2>, Counter*> releases_found_;
   std::map<std::array<const void*, 2>, Histogram*> estimate_errors_found_;
-  std::map<std::string, Histogram*> evaluations_found_;
+  std::map<std::string, EvaluationHistograms> evaluations_found_;
 };
 
 Metrics::Metrics(MetricsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -307,13 +316,14 @@ void Metrics::OnReleaseError(const std::string& target, const absl::Status& stat
   impl_->releases_.Add({{"target", label}, {"result", CodeName(status)}}).Increment();
 }
 
-void Metrics::OnEvaluation(const std::string& script, absl::Duration took) {
-  Histogram* histogram = nullptr;
+void Metrics::OnEvaluation(const std::string& function, size_t questions, absl::Duration took) {
+  Impl::EvaluationHistograms histograms;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    histogram = &impl_->Evaluation(script);
+    histograms = impl_->Evaluation(function);
   }
-  histogram->Observe(absl::ToDoubleSeconds(took));
+  histograms.seconds->Observe(absl::ToDoubleSeconds(took));
+  histograms.questions->Observe(static_cast<double>(questions));
 }
 
 void Metrics::SetStoreUp(bool up) { impl_->store_up_.Set(up ? 1 : 0); }

@@ -42,7 +42,7 @@ class Metrics {
   void OnReleaseError(const std::string& target, const absl::Status& status);
 
   // script: "admit", "release", "configure", "inspect"
-  void OnEvaluation(const std::string& script, absl::Duration took);
+  void OnEvaluation(const std::string& function, size_t questions, absl::Duration took);
   void SetStoreUp(bool up);
   // Settlements and degraded grants kept for replay; `dropped` counts since the start.
   void SetReplayQueue(size_t length, uint64_t dropped);

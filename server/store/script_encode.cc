@@ -40,6 +40,7 @@ int64_t CeilMicros(absl::Duration duration) {
 
 std::string EncodeAdmit(const AdmitQuery& query, TestClock clock) {
   MapPacker map;
+  map.Text("ask", "admit");
   map.Text("tenant", query.tenant);
   if (!query.priority.empty()) map.Text("class", query.priority);
   map.Map("cost", query.cost);
@@ -60,6 +61,7 @@ std::string EncodeAdmit(const AdmitQuery& query, TestClock clock) {
 
 std::string EncodeRelease(const ReleaseQuery& query, TestClock clock) {
   MapPacker map;
+  map.Text("ask", "release");
   map.Text("id", query.request_id);
   map.Integer("attempt", query.attempt);
   map.Text("action", query.action == ReleaseAction::kSettle     ? "settle"

@@ -37,7 +37,7 @@ ValkeyStore::ValkeyStore(Options options)
         return connection;
       }()) {}
 
-void ValkeyStore::Send(std::vector<std::string> command, Connection::Callback done) {
+void ValkeyStore::Send(Command command, Connection::Callback done) {
   connection_.Submit(std::move(command), Patience(), std::move(done));
 }
 
@@ -46,51 +46,105 @@ absl::Duration ValkeyStore::Patience() const {
   return std::max(options_.timeout, absl::Seconds(1));
 }
 
-void ValkeyStore::Evaluate(const lua::Function& function, std::vector<std::string> keys,
-                           std::string argument, absl::Duration limit, Answer done) {
-  std::vector<std::string> call = {"FCALL", std::string(function.function),
-                                   absl::StrCat(keys.size())};
-  call.insert(call.end(), std::make_move_iterator(keys.begin()),
-              std::make_move_iterator(keys.end()));
-  call.push_back(std::move(argument));
+void ValkeyStore::Evaluate(const lua::Function& function, const std::string& target,
+                           std::vector<std::string> arguments, absl::Duration limit,
+                           Connection::Callback done) {
+  std::vector<std::string> keys = TargetKeys(target);
+  Command command = {"FCALL", std::string(function.function), absl::StrCat(keys.size())};
+  command.reserve(command.size() + keys.size() + arguments.size());
+  std::move(keys.begin(), keys.end(), std::back_inserter(command));
+  std::move(arguments.begin(), arguments.end(), std::back_inserter(command));
+  auto call = std::make_shared<const Command>(std::move(command));
   const absl::Time start = absl::Now();
-  auto finish = [this, &function, start, done = std::move(done)](absl::StatusOr<Reply> reply) {
+  auto finish = [this, &function, start, questions = arguments.size(),
+                 done = std::move(done)](absl::StatusOr<Reply> reply) {
     if (options_.on_evaluation) {
-      options_.on_evaluation(function.name, absl::ToDoubleSeconds(absl::Now() - start));
+      options_.on_evaluation(function.name, questions, absl::ToDoubleSeconds(absl::Now() - start));
     }
-    reply = Expect(std::move(reply), Type::kString);
-    if (!reply.ok()) {
-      done(reply.status());
-    } else {
-      done(std::move(reply->text));
-    }
+    done(std::move(reply));
   };
-  std::vector<std::string> again = call;
-  auto check = [this, start, limit, again = std::move(again),
+  auto check = [this, start, limit, call,
                 finish = std::move(finish)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok() || !IsMissingFunction(*reply)) return finish(std::move(reply));
     // Only this proves that nothing ran. Whoever finds the library loaded by another is as well
     // off. The caller's limit is one for both.
     const absl::Duration left = limit - (absl::Now() - start);
-    connection_.Submit({"FUNCTION", "LOAD", std::string(lua::kLibrary)}, left,
+    connection_.Submit(Command{"FUNCTION", "LOAD", std::string(lua::kLibrary)}, left,
                        [](absl::StatusOr<Reply>) {});
-    connection_.Submit(std::move(again), left, std::move(finish));
+    connection_.Submit(call, left, std::move(finish));
   };
-  connection_.Submit(std::move(call), limit, std::move(check));
+  connection_.Submit(call, limit, std::move(check));
+}
+
+void ValkeyStore::EvaluateOne(const lua::Function& function, const std::string& target,
+                              std::string argument, Answer done) {
+  Evaluate(function, target, {std::move(argument)}, Patience(),
+           [done = std::move(done)](absl::StatusOr<Reply> reply) {
+             reply = Expect(std::move(reply), Type::kString);
+             if (!reply.ok()) return done(reply.status());
+             done(std::move(reply->text));
+           });
+}
+
+void ValkeyStore::Ask(const std::string& target, std::string argument, Answer done) {
+  SendBatch(target, lanes_.Add(target, {std::move(argument), absl::Now() + options_.timeout,
+                                        std::move(done)}));
+}
+
+void ValkeyStore::SendBatch(const std::string& target, std::vector<Question> batch) {
+  if (batch.empty()) return;
+  Decide(target, std::move(batch), [this, target] { SendBatch(target, lanes_.Next(target)); });
+}
+
+void ValkeyStore::Decide(const std::string& target, std::vector<Question> batch,
+                         std::function<void()> ended) {
+  std::vector<std::string> arguments;
+  absl::Time deadline = absl::InfiniteFuture();
+  for (Question& question : batch) {
+    arguments.push_back(question.argument);
+    deadline = std::min(deadline, question.deadline);
+  }
+  Evaluate(lua::kDecide, target, std::move(arguments), deadline - absl::Now(),
+           [this, target, batch = std::move(batch),
+            ended = std::move(ended)](absl::StatusOr<Reply> reply) mutable {
+             ended();  // first: the store need not wait for these answers
+             reply = Expect(std::move(reply), Type::kArray);
+             if (reply.ok() && reply->elements.size() != batch.size()) {
+               reply = absl::InternalError("store: another number of answers than questions");
+             }
+             if (absl::IsInternal(reply.status()) && batch.size() > 1) {
+               // An evaluation that fails leaves no records: the others need not suffer from one.
+               for (Question& question : batch) {
+                 std::vector<Question> alone;
+                 alone.push_back(std::move(question));
+                 Decide(target, std::move(alone), [] {});
+               }
+               return;
+             }
+             for (size_t i = 0; i < batch.size(); ++i) {
+               auto answer = reply.ok() ? Expect(std::move(reply->elements[i]), Type::kString)
+                                        : absl::StatusOr<Reply>(reply.status());
+               if (answer.ok()) {
+                 batch[i].done(std::move(answer->text));
+               } else {
+                 batch[i].done(answer.status());
+               }
+             }
+           });
 }
 
 void ValkeyStore::Admit(const AdmitQuery& query, Callback<Decision> done) {
-  Evaluate(lua::kAdmit, TargetKeys(query.target), EncodeAdmit(query, Clock()), options_.timeout,
-           [query, done = std::move(done)](absl::StatusOr<std::string> answer) {
-             done(answer.ok() ? DecodeAdmit(*answer, query) : answer.status());
-           });
+  Ask(query.target, EncodeAdmit(query, Clock()),
+      [query, done = std::move(done)](absl::StatusOr<std::string> answer) {
+        done(answer.ok() ? DecodeAdmit(*answer, query) : answer.status());
+      });
 }
 
 void ValkeyStore::Release(const ReleaseQuery& query, Callback<ReleaseReport> done) {
-  Evaluate(lua::kRelease, TargetKeys(query.target), EncodeRelease(query, Clock()), options_.timeout,
-           [done = std::move(done)](absl::StatusOr<std::string> answer) {
-             done(answer.ok() ? DecodeRelease(*answer) : answer.status());
-           });
+  Ask(query.target, EncodeRelease(query, Clock()),
+      [done = std::move(done)](absl::StatusOr<std::string> answer) {
+        done(answer.ok() ? DecodeRelease(*answer) : answer.status());
+      });
 }
 
 void ValkeyStore::ReadPolicy(const std::string& target, Callback<StoredPolicy> done) {
@@ -122,34 +176,34 @@ void ValkeyStore::WritePolicy(const v1::TargetPolicy& policy, uint64_t expected_
         done = std::move(done)](absl::StatusOr<Reply> reply) mutable {
          reply = Expect(std::move(reply), Type::kInteger);
          if (!reply.ok()) return done(reply.status());
-         Evaluate(lua::kConfigure, TargetKeys(name), std::move(argument), Patience(),
-                  [done = std::move(done)](absl::StatusOr<std::string> answer) {
-                    done(answer.ok() ? DecodeConfigure(*answer) : answer.status());
-                  });
+         EvaluateOne(lua::kConfigure, name, std::move(argument),
+                     [done = std::move(done)](absl::StatusOr<std::string> answer) {
+                       done(answer.ok() ? DecodeConfigure(*answer) : answer.status());
+                     });
        });
 }
 
 void ValkeyStore::DeleteTarget(const std::string& target, uint64_t expected_version,
                                Callback<uint64_t> done) {
-  Evaluate(lua::kConfigure, TargetKeys(target), EncodeDelete(expected_version, Clock()), Patience(),
-           [this, target, done = std::move(done)](absl::StatusOr<std::string> answer) {
-             auto version = answer.ok() ? DecodeConfigure(*answer) : answer.status();
-             if (!version.ok()) return done(std::move(version));
-             Send({"SREM", kTargetsKey, target},
-                  [done, version](absl::StatusOr<Reply>) { done(version); });
-           });
+  EvaluateOne(lua::kConfigure, target, EncodeDelete(expected_version, Clock()),
+              [this, target, done = std::move(done)](absl::StatusOr<std::string> answer) {
+                auto version = answer.ok() ? DecodeConfigure(*answer) : answer.status();
+                if (!version.ok()) return done(std::move(version));
+                Send({"SREM", kTargetsKey, target},
+                     [done, version](absl::StatusOr<Reply>) { done(version); });
+              });
 }
 
 void ValkeyStore::Inspect(const std::string& target, uint32_t flows_max,
                           Callback<v1::InspectTargetResponse> done) {
-  Evaluate(lua::kInspect, TargetKeys(target), EncodeInspect(flows_max, Clock()), Patience(),
-           [target, done = std::move(done)](absl::StatusOr<std::string> answer) {
-             auto state = answer.ok() ? DecodeInspect(*answer) : answer.status();
-             if (absl::IsNotFound(state.status())) {
-               state = absl::NotFoundError(absl::StrCat("no target \"", target, "\""));
-             }
-             done(std::move(state));
-           });
+  EvaluateOne(lua::kInspect, target, EncodeInspect(flows_max, Clock()),
+              [target, done = std::move(done)](absl::StatusOr<std::string> answer) {
+                auto state = answer.ok() ? DecodeInspect(*answer) : answer.status();
+                if (absl::IsNotFound(state.status())) {
+                  state = absl::NotFoundError(absl::StrCat("no target \"", target, "\""));
+                }
+                done(std::move(state));
+              });
 }
 
 void ValkeyStore::ListTargets(Callback<std::vector<std::string>> done) {

@@ -1,4 +1,5 @@
-// AdmissionStore on a Valkey primary: each method is one FCALL of the library in server/lua.
+// AdmissionStore on a Valkey primary: FCALLs of the library in server/lua. Decisions of one target
+// that come at the same time share one.
 #ifndef FAIRGATE_SERVER_STORE_VALKEY_STORE_H_
 #define FAIRGATE_SERVER_STORE_VALKEY_STORE_H_
 
@@ -10,6 +11,7 @@
 #include "absl/time/time.h"
 #include "server/lua/scripts.h"
 #include "server/store/admission_store.h"
+#include "server/store/lanes.h"
 #include "server/store/script_codec.h"
 #include "server/valkey/connection.h"
 
@@ -20,8 +22,8 @@ struct ValkeyStoreOptions {
   absl::Duration timeout = absl::Milliseconds(25);  // of a decision
   // Told of the connection's changes, on the store's thread.
   std::function<void(bool up)> on_change;
-  // Seconds from question to answer, by function name.
-  std::function<void(std::string_view script, double seconds)> on_evaluation;
+  // Seconds from sending to answer, by function name, and how many questions it answered.
+  std::function<void(std::string_view function, size_t questions, double seconds)> on_evaluation;
   // Tests only: microseconds that replace the primary's TIME.
   std::function<TestClock()> clock;
 };
@@ -53,14 +55,24 @@ class ValkeyStore final : public AdmissionStore {
 
   // Runs a function on a target's keys. Only a missing one, which proves that nothing ran, is
   // loaded and sent again.
-  void Evaluate(const lua::Function& function, std::vector<std::string> keys, std::string argument,
-                absl::Duration limit, Answer done);
-  void Send(std::vector<std::string> command, Connection::Callback done);
+  void Evaluate(const lua::Function& function, const std::string& target,
+                std::vector<std::string> arguments, absl::Duration limit,
+                Connection::Callback done);
+  // A function of one question.
+  void EvaluateOne(const lua::Function& function, const std::string& target, std::string argument,
+                   Answer done);
+  // A decision: shares its evaluation with others of the target.
+  void Ask(const std::string& target, std::string argument, Answer done);
+  void SendBatch(const std::string& target, std::vector<Question> batch);
+  // All of them in one evaluation; then `ended`, then the answers.
+  void Decide(const std::string& target, std::vector<Question> batch, std::function<void()> ended);
+  void Send(Command command, Connection::Callback done);
   // Limit of what is no decision: 1 s, or the timeout if that is longer.
   absl::Duration Patience() const;
   TestClock Clock() const { return options_.clock ? options_.clock() : std::nullopt; }
 
   const Options options_;
+  Lanes lanes_;
   Connection connection_;
 };
 

@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kTickMs = 5;
 
 struct Pending {
-  std::vector<std::string> args;
+  std::shared_ptr<const Command> command;  // until it is sent
   Clock::time_point deadline;
   Connection::Callback done;  // empty once answered
 
@@ -94,9 +94,9 @@ class Connection::Loop {
     thread_ = std::thread([this] { Run(); });
   }
 
-  void Submit(std::vector<std::string> args, absl::Duration timeout, Callback done) {
+  void Submit(std::shared_ptr<const Command> command, absl::Duration timeout, Callback done) {
     auto pending = std::make_shared<Pending>();
-    pending->args = std::move(args);
+    pending->command = std::move(command);
     pending->deadline = Clock::now() + absl::ToChronoMicroseconds(timeout);
     pending->done = std::move(done);
     {
@@ -178,7 +178,7 @@ class Connection::Loop {
   void Send(const std::shared_ptr<Pending>& pending) {
     std::vector<const char*> data;
     std::vector<size_t> sizes;
-    for (const std::string& arg : pending->args) {
+    for (const std::string& arg : *pending->command) {
       data.push_back(arg.data());
       sizes.push_back(arg.size());
     }
@@ -192,7 +192,7 @@ class Connection::Loop {
     if (owed_count_ == 0) heard_ = Clock::now();
     ++owed_count_;
     owed_.push_back(pending);
-    pending->args.clear();
+    pending->command.reset();
     StartTick();
   }
 
@@ -286,7 +286,7 @@ class Connection::Loop {
         context, [](const redisAsyncContext* c, int) { static_cast<Loop*>(c->data)->Lost(c); });
     StartTick();
     if (!address.password.empty()) {
-      std::vector<std::string> auth = {"AUTH"};
+      Command auth = {"AUTH"};
       if (!address.user.empty()) auth.push_back(address.user);
       auth.push_back(address.password);
       Greet(std::move(auth), false);
@@ -296,10 +296,10 @@ class Connection::Loop {
     Greet({"PING"}, true);
   }
 
-  void Greet(std::vector<std::string> args, bool last) {
+  void Greet(Command command, bool last) {
     if (context_ == nullptr) return;
     auto pending = std::make_shared<Pending>();
-    pending->args = std::move(args);
+    pending->command = std::make_shared<const Command>(std::move(command));
     pending->deadline = Clock::now() + absl::ToChronoMicroseconds(SilenceMax());
     redisAsyncContext* context = context_;
     pending->done = [this, last, context](absl::StatusOr<Reply> reply) {
@@ -389,8 +389,9 @@ class Connection::Loop {
 Connection::Connection(Options options) : loop_(std::make_unique<Loop>(std::move(options))) {}
 Connection::~Connection() { Stop(); }
 
-void Connection::Submit(std::vector<std::string> args, absl::Duration timeout, Callback done) {
-  loop_->Submit(std::move(args), timeout, std::move(done));
+void Connection::Submit(std::shared_ptr<const Command> command, absl::Duration timeout,
+                        Callback done) {
+  loop_->Submit(std::move(command), timeout, std::move(done));
 }
 bool Connection::connected() const { return loop_->connected(); }
 bool Connection::WaitConnected(absl::Duration timeout) const {

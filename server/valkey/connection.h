@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,8 @@ struct Reply {
   int64_t integer = 0;
   std::vector<Reply> elements;
 };
+
+using Command = std::vector<std::string>;
 
 class Connection {
  public:
@@ -48,7 +51,10 @@ class Connection {
 
   // From any thread. While there is no connection the answer is kUnavailable at once; a command
   // that times out is answered at its deadline (5 ms steps), and its late reply is dropped.
-  void Submit(std::vector<std::string> args, absl::Duration timeout, Callback done);
+  void Submit(std::shared_ptr<const Command> command, absl::Duration timeout, Callback done);
+  void Submit(Command command, absl::Duration timeout, Callback done) {
+    Submit(std::make_shared<const Command>(std::move(command)), timeout, std::move(done));
+  }
 
   bool connected() const;
 

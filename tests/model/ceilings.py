@@ -7,6 +7,7 @@ have to respect.
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import constants as k
 
@@ -21,6 +22,7 @@ class Ceiling:
     left: float = 0.0
     rate: float = 0.0      # units per second
     depth: float = 0.0
+    after: float = math.nan  # level that the last debit left
     headroom: list[list[float]] = dataclasses.field(default_factory=list)  # [serial, headroom before that debit]
 
     def refill(self, now_us: int, rate: float, depth: float) -> None:
@@ -36,8 +38,10 @@ class Ceiling:
         return (total - self.level) / self.rate
 
     def debit(self, need: float, serial: int) -> None:
-        self.headroom.append([serial, self.depth - self.level])
+        if self.level != self.after:  # as the last debit left it: nothing can have spilled in between
+            self.headroom.append([serial, self.depth - self.level])
         self.level -= need
+        self.after = self.level
 
     def adjust(self, serial: int, more: float) -> float:
         """As in the target's own buckets: a refund is worth no more than the least headroom since the debit."""

@@ -38,6 +38,7 @@ class Model:
         return getattr(self.gate, step["ask"])(clock_us=START_US + step["at_us"], **args)
 
 
+MAY_BE_ABSENT = ("flows", "hold", "expired", "waited_us", "first_us")  # when there is none
 _names = itertools.count()
 
 
@@ -100,7 +101,7 @@ def difference(expected: Any, got: Any, path: str = "") -> str | None:
         return None
     if isinstance(expected, dict) and isinstance(got, dict):
         for name in sorted(set(expected) | set(got)):
-            if name in IGNORED or (name in ("flows", "hold", "expired") and not expected.get(name) and not got.get(name)):
+            if name in IGNORED or (name in MAY_BE_ABSENT and not expected.get(name) and not got.get(name)):
                 continue
             if name not in expected or name not in got:
                 return f"{path}.{name}: {expected.get(name, 'absent')!r} / {got.get(name, 'absent')!r}"

@@ -37,6 +37,7 @@ class ContinuousBucket:
         self.level = p.depth
         self.headroom: list[list[float]] = []  # every [serial, headroom just before that debit]
         self.kept: list[list[float]] = []      # the bounded summary of it that decides
+        self.after = math.nan  # level that the last debit left
         self.now_us = 0
 
     def cap_changed(self) -> None:
@@ -62,6 +63,10 @@ class ContinuousBucket:
         return self.now_us // self.p.window_us - granted_us // self.p.window_us <= 1
 
     def debit(self, cost: float, serial: int) -> int:
+        if self.level == self.after:  # as the last debit left it: nothing can have spilled in between
+            self.level -= cost
+            self.after = self.level
+            return serial
         headroom = self.p.depth - self.level
         self.headroom.append([serial, headroom])
         while self.kept and self.kept[-1][1] >= headroom:
@@ -73,6 +78,7 @@ class ContinuousBucket:
             self.kept[best + 1][1] = self.kept[best][1]
             del self.kept[best]
         self.level -= cost
+        self.after = self.level
         return serial
 
     def adjust(self, mark: int, more: float) -> float:

@@ -29,7 +29,7 @@ HISTORIES = [
     Mutation(
         "what is short does not matter",
         "p1_cap_respect",
-        "need[d] - slack then return false end",
+        "needed - slack then return false end",
         "-1e300 then return false end",
     ),
     Mutation(
@@ -41,8 +41,8 @@ HISTORIES = [
     Mutation(
         "the last dimension is forgotten",
         "i1_all_or_nothing",
-        "    if x > 0 and p.limit > 0 then\n      cd.mark",
-        "    if x > 0 and p.limit > 0 and (d == 1 or d < #policy.dims) then\n      cd.mark",
+        "    if x > 0 and p.limit > 0 then\n      local fd, s = f.dims[d], state.dims[d]\n      cd.mark",
+        "    if x > 0 and p.limit > 0 and (d == 1 or d < #policy.dims) then\n      local fd, s = f.dims[d], state.dims[d]\n      cd.mark",
     ),
     Mutation("a refund is not counted", "i1_conservation", "s.refunded = s.refunded - done", "s.refunded = s.refunded"),
     Mutation("a debit leaves the level", "i1_conservation", "  s.level = level - c\n", "  s.level = level - 0.5 * c\n"),
@@ -98,19 +98,19 @@ HISTORIES = [
 ]
 
 CROWDS = [
-    Mutation("no cap", "p1_cap_respect", "need[d] - slack then return false end", "need[d] - 5 then return false end"),
+    Mutation("no cap", "p1_cap_respect", "needed - slack then return false end", "needed - 5 then return false end"),
     Mutation(
         "weights of tenants do not count",
         "p2_weighted_dominant_shares",
-        "      fd.F = (fd.F > F and fd.F or F) + x / p.cap / f.weight\n",
-        "      fd.F = (fd.F > F and fd.F or F) + x / p.cap\n",
+        "      fd.F = (F > least and F or least) + x / p.cap / f.weight\n",
+        "      fd.F = (F > least and F or least) + x / p.cap\n",
     ),
-    Mutation("old credit is kept", "p2_weighted_dominant_shares", "      if fd.F < c.v then fd.F = c.v end\n", ""),
+    Mutation("old credit is kept", "p2_weighted_dominant_shares", "      if fd.F < v then fd.F = v end\n", ""),
     Mutation(
         "one call at a time loses its arrears",
         "p2_weighted_dominant_shares",
-        "  if f.waiters == 0 then\n    for _, fd in ipairs(f.dims) do",
-        "  if f.waiters == 0 then\n    if c.waiters > 0 then c.v = c.least end\n    for _, fd in ipairs(f.dims) do",
+        "  if f.waiters == 0 then\n    local dims, v = f.dims, c.v\n",
+        "  if f.waiters == 0 then\n    if c.waiters > 0 then c.v = c.least end\n    local dims, v = f.dims, c.v\n",
     ),
     Mutation(
         "who returns stands at the end of its flow",

@@ -53,7 +53,7 @@ void TouchAll(Metrics& metrics) {
   metrics.OnRelease("t", report);
   report.usage_missing = true;
   metrics.OnRelease("t", report);
-  metrics.OnEvaluation("admit", absl::Microseconds(120));
+  metrics.OnEvaluation("decide", 3, absl::Microseconds(120));
   metrics.SetStoreUp(true);
   metrics.SetReplayQueue(3, 1);
   metrics.SetPolicyDiffers("t", true);

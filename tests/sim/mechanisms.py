@@ -8,7 +8,7 @@ from .jobs import Job
 
 _CLASS_WEIGHTS = "      policy.weight = policy.weight + c.weight\n"
 _DOMINANT = "    if p.cap > 0 and expected / p.cap > sigma then"
-_FINISH = "      fd.F = (fd.F > F and fd.F or F) + x / p.cap / f.weight\n"
+_FINISH = "      fd.F = (F > least and F or least) + x / p.cap / f.weight\n"
 _SETTLED = "    if outcome == 'ok' then calls.learn("
 
 # name → [(text, replacement)]; each text must be in the library exactly once.

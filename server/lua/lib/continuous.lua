@@ -23,25 +23,30 @@ function continuous.gain(p, _, tau) return p.rate * tau end
 
 -- `history` holds pairs (serial, level just before that debit), without those that a later debit saw higher: the greatest
 -- level seen since any earlier debit is the greatest of the pairs after it.
-function continuous.debit(_, s, c, serial)
-  local h, level = s.history, s.level
+local function remember(h, serial, level)
   local n = #h
   while n > 0 and h[n] <= level do
     h[n], h[n - 1] = nil, nil
     n = n - 2
   end
   h[n + 1], h[n + 2] = serial, level
-  if n + 2 > 2 * HISTORY_MAX then -- join the two that differ least; the higher level stands, which refunds less
-    local best, least = 2, math.huge
-    for i = 2, n, 2 do
-      local step = h[i] - h[i + 2]
-      if step < least then best, least = i, step end
-    end
-    h[best + 2] = h[best]
-    table.remove(h, best - 1)
-    table.remove(h, best - 1)
+  if n + 2 <= 2 * HISTORY_MAX then return end
+  local best, least = 2, math.huge -- join the two that differ least; the higher level stands, which refunds less
+  for i = 2, n, 2 do
+    local step = h[i] - h[i + 2]
+    if step < least then best, least = i, step end
   end
+  h[best + 2] = h[best]
+  table.remove(h, best - 1)
+  table.remove(h, best - 1)
+end
+
+-- A debit that finds the level as the last one left it needs no pair: nothing can have spilled in between.
+function continuous.debit(_, s, c, serial)
+  local level = s.level
+  if level ~= s.after then remember(s.history, serial, level) end
   s.level = level - c
+  s.after = s.level
   return serial
 end
 

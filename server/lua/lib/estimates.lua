@@ -10,24 +10,26 @@ local SIGMA_MIN = 1e-9
 -- Fills in the call's corrected estimate by the flow's learnt ratio (the target's until the flow has one), its charge (a
 -- bound is charged as it stands) and its dominant share; and the flow's profile: use of each dimension per unit of that.
 function estimates.apply(policy, state, f, call)
+  local dims, fdims, cdims, bound = policy.dims, f.dims, call.dims, call.bound
   local sigma = SIGMA_MIN
-  for d, p in ipairs(policy.dims) do
-    local cd, fd, s = call.dims[d], f.dims[d], state.dims[d]
-    local expected = 0
-    if cd.raw > 0 then
-      local ratio = fd.den > 0 and fd.num / fd.den or s.ratio
-      expected = cd.raw * math.min(RATIO_MAX, math.max(RATIO_MIN, ratio))
+  for d = 1, #dims do
+    local p, cd, fd = dims[d], cdims[d], fdims[d]
+    local raw, expected = cd.raw, 0
+    if raw > 0 then
+      local ratio = fd.den > 0 and fd.num / fd.den or state.dims[d].ratio
+      if ratio < RATIO_MIN then ratio = RATIO_MIN elseif ratio > RATIO_MAX then ratio = RATIO_MAX end
+      expected = raw * ratio
       if expected > p.limit then expected = p.limit end
     end
-    cd.expected = expected
-    cd.charge = call.bound and cd.raw or expected
+    cd.expected, cd.charge = expected, bound and raw or expected
     if p.cap > 0 and expected / p.cap > sigma then sigma = expected / p.cap end
   end
   call.sigma = sigma
-  for d, p in ipairs(policy.dims) do
-    local fd = f.dims[d]
-    local u = p.cap > 0 and call.dims[d].expected / p.cap / sigma or 0
-    fd.u = f.fresh and u or fd.u + PROFILE_GAIN * (u - fd.u)
+  local gain = f.fresh and 1 or PROFILE_GAIN
+  for d = 1, #dims do
+    local fd, cap = fdims[d], dims[d].cap
+    local u = cap > 0 and cdims[d].expected / cap / sigma or 0
+    fd.u = fd.u + gain * (u - fd.u)
   end
 end
 

@@ -15,6 +15,7 @@ local function derive_dimension(d, index)
   d.depth = d.limit * d.rate_fraction -- most that one window may hold
   d.ops = windows[d.model]
   d.ops.derive(d)
+  d.largest_cost = d.model == 'continuous' and d.limit or d.depth -- most that a call may ever take
 end
 
 local function compile(raw)
@@ -40,18 +41,23 @@ end
 
 local entries = {} -- of the evaluation: tenant → its entry, false: not listed
 
--- The target's policy, nil when there is no such target; and reads the entries of the tenants.
-function policies.load(tenants)
+-- The target's policy; nil when there is no such target.
+function policies.load()
   entries = {}
-  local fields = {'digest'}
-  for i = 1, #tenants do fields[i + 1] = 't:' .. tenants[i] end
-  local found = redis.call('HMGET', keys.policy, unpack(fields))
-  local digest = found[1]
+  local digest = redis.call('HGET', keys.policy, 'digest')
   if not digest then return nil end
-  for i = 1, #tenants do entries[tenants[i]] = found[i + 1] and cmsgpack.unpack(found[i + 1]) end
   local policy = cache.take(keys.policy, 1, digest) or compile(redis.call('HGET', keys.policy, 'compiled'))
   cache.keep(keys.policy, 1, digest, policy) -- an evaluation only reads it
   return policy
+end
+
+-- Reads the entries of the tenants in one command.
+function policies.fetch(policy, tenants)
+  if policy.entry_count == 0 or #tenants == 0 then return end
+  local fields = {}
+  for i = 1, #tenants do fields[i] = 't:' .. tenants[i] end
+  local found = redis.call('HMGET', keys.policy, unpack(fields))
+  for i = 1, #tenants do entries[tenants[i]] = found[i] and cmsgpack.unpack(found[i]) end
 end
 
 -- The policy's own entry of the tenant; nil: not listed.
@@ -78,8 +84,5 @@ function policies.fill(policy, list, amounts)
   end
   return list
 end
-
--- Most that a call may ever take from the dimension.
-function policies.largest_cost(p) return p.model == 'continuous' and p.limit or p.depth end
 
 return policies

@@ -15,8 +15,9 @@ local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 and the b
 
 -- Headroom each dimension must show: the cost with a margin for noisy estimates in flight.
 local function bare_needs(policy, state, f, call)
-  local bare = {}
-  for d, p in ipairs(policy.dims) do
+  local bare, dims = {}, policy.dims
+  for d = 1, #dims do
+    local p = dims[d]
     local need, var = call.dims[d].charge, f.dims[d].var
     if var > 0 and not call.bound then
       need = need + MARGIN_Z * math.sqrt(states.variance(p, state.dims[d], state.now_us) + var)
@@ -49,11 +50,13 @@ end
 
 local function caps_hold(policy, state, call, need, out_of_turn)
   if state.pause_us > state.now_us then return false end
-  for d, p in ipairs(policy.dims) do
-    local charge = call.dims[d].charge
+  local dims = policy.dims
+  for d = 1, #dims do
+    local p, charge = dims[d], call.dims[d].charge
     if charge > 0 and p.limit > 0 then
-      local slack = 1e-9 * (need[d] > 1 and need[d] or 1)
-      if p.ops.avail(p, state.dims[d], charge, out_of_turn) < need[d] - slack then return false end
+      local needed = need[d]
+      local slack = needed > 1 and 1e-9 * needed or 1e-9
+      if p.ops.avail(p, state.dims[d], charge, out_of_turn) < needed - slack then return false end
     end
   end
   return true

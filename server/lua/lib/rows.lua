@@ -21,7 +21,8 @@ function rows.new(key, limit, read, write, keeps)
     for i = 1, #fields do
       local field = fields[i]
       if not open[field] then
-        open[field] = {raw = false, record = nil, changed = false}
+        local row = {raw = false, record = nil, changed = false}
+        open[field] = row
         missing[#missing + 1] = field
       end
     end

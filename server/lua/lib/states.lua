@@ -34,7 +34,8 @@ local DIM = {
   'depth', 'window_us', -- that the levels and numbers fit
 }
 local WINDOW = { -- of a dimension, by its window model
-  continuous = {'level', 'history_size'}, -- units in the bucket; doubles of `history` that follow (continuous.lua)
+  -- units in the bucket, and as the last debit left it; doubles of `history` that follow (continuous.lua)
+  continuous = {'level', 'after', 'history_size'},
   fixed = {'window', 'count'}, -- number of the window, units taken in it
   sliding = {'slot', 'sum', 'current', 'smooth'}, -- number of the slot, units in the window and the slot, smoothing bucket
 }
@@ -52,7 +53,7 @@ local CLASS = {
 local function fresh_window(s, p)
   s.model, s.depth, s.window_us = p.model, p.depth, p.window_us
   if p.model == 'continuous' then
-    s.level, s.history = p.depth, {}
+    s.level, s.after, s.history = p.depth, -NEVER, {}
   elseif p.model == 'fixed' then
     s.window, s.count = -1, 0
   else

@@ -41,8 +41,10 @@ function turns.wake(state, f)
   local c = state.classes[f.class]
   if c.waiters == 0 and c.F < state.V then c.F = state.V end
   if f.waiters == 0 then
-    for _, fd in ipairs(f.dims) do
-      if fd.F < c.v then fd.F = c.v end
+    local dims, v = f.dims, c.v
+    for d = 1, #dims do
+      local fd = dims[d]
+      if fd.F < v then fd.F = v end
     end
   end
 end
@@ -270,15 +272,17 @@ end
 function turns.debit(policy, state, f, call, start, dovetail)
   state.serial = state.serial + 1
   call.serial = state.serial
-  for d, p in ipairs(policy.dims) do
-    local cd, fd, s = call.dims[d], f.dims[d], state.dims[d]
+  local dims, least = policy.dims, start - dovetail
+  for d = 1, #dims do
+    local p, cd = dims[d], call.dims[d]
     local x = cd.charge
     cd.mark, cd.var = 0, 0
     if x > 0 and p.limit > 0 then
+      local fd, s = f.dims[d], state.dims[d]
       cd.mark = p.ops.debit(p, s, x, state.serial)
       s.debited = s.debited + x
-      local F = start - dovetail
-      fd.F = (fd.F > F and fd.F or F) + x / p.cap / f.weight
+      local F = fd.F
+      fd.F = (F > least and F or least) + x / p.cap / f.weight
       if fd.var > 0 then
         cd.var = fd.var
         states.add_variance(s, p.ops.period(p, s, state.now_us), fd.var)
@@ -298,7 +302,8 @@ end
 function turns.grant(policy, state, f, call)
   local c, omega = state.classes[f.class], policy.classes[f.class].weight
   local start, class_start = tag_of(f), c.F
-  local dovetail = DOVETAIL_S * (state.share > 0 and state.share or 1) * omega / math.max(c.W, f.weight)
+  local weights = c.W > f.weight and c.W or f.weight
+  local dovetail = DOVETAIL_S * (state.share > 0 and state.share or 1) * omega / weights
   turns.debit(policy, state, f, call, start, dovetail)
   if call.queued then turns.dequeue(state, f, call) end
   local tag = tag_of(f)

@@ -46,12 +46,16 @@ std::string EncodeAdmit(const AdmitQuery& query, TestClock clock) {
   map.Map("cost", query.cost);
   map.Flag("bound", query.upper_bound);
   map.Text("id", query.request_id);
-  map.Integer("attempt", query.attempt);
+  if (query.attempt != 1) map.Integer("attempt", query.attempt);
   if (query.deadline.has_value()) {
     map.Integer("deadline_us", absl::ToInt64Microseconds(*query.deadline));
   }
-  map.Integer("timer_floor_us", CeilMicros(query.timer_floor));
-  map.Integer("hold_us", absl::ToInt64Microseconds(query.max_hold));
+  if (query.timer_floor > absl::ZeroDuration()) {
+    map.Integer("timer_floor_us", CeilMicros(query.timer_floor));
+  }
+  if (query.max_hold > absl::ZeroDuration()) {
+    map.Integer("hold_us", absl::ToInt64Microseconds(query.max_hold));
+  }
   map.Flag("held", query.held);
   map.Flag("check", query.check_only);
   map.Flag("force", query.forced);

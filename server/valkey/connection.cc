@@ -5,16 +5,8 @@
 #include <signal.h>
 #include <uv.h>
 
-// The adapter is C and does not care for our warnings.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wpedantic"
-#pragma GCC diagnostic ignored "-Wold-style-cast"
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include <hiredis/adapters/libuv.h>
-#pragma GCC diagnostic pop
-
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -26,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/valkey/event_adapter.h"
 
 namespace fairgate {
 namespace {
@@ -46,44 +39,9 @@ struct Pending {
   }
 };
 
-// The server is there but cannot serve now; nothing of it is a verdict.
-bool CannotServe(std::string_view error) {
-  static constexpr std::string_view kCodes[] = {
-      "LOADING", "READONLY",    "BUSY",       "OOM",        "MOVED",
-      "ASK",     "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN"};
-  const std::string_view code = error.substr(0, error.find(' '));
-  return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
-}
-
-Reply ToReply(const redisReply& from) {
-  Reply to;
-  switch (from.type) {
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-      to.type = Reply::Type::kString;
-      to.text.assign(from.str, from.len);
-      break;
-    case REDIS_REPLY_ERROR:
-      to.type = Reply::Type::kError;
-      to.text.assign(from.str, from.len);
-      break;
-    case REDIS_REPLY_INTEGER:
-      to.type = Reply::Type::kInteger;
-      to.integer = from.integer;
-      break;
-    case REDIS_REPLY_ARRAY:
-      to.type = Reply::Type::kArray;
-      for (size_t i = 0; i < from.elements; ++i) to.elements.push_back(ToReply(*from.element[i]));
-      break;
-    default:
-      break;
-  }
-  return to;
-}
-
 }  // namespace
 
-class Connection::Loop {
+class Connection::Loop final : private EventAdapter {
  public:
   explicit Loop(Options options) : options_(std::move(options)), backoff_(options_.backoff_min) {
     uv_loop_init(&loop_);
@@ -99,6 +57,7 @@ class Connection::Loop {
     pending->command = std::move(command);
     pending->deadline = Clock::now() + absl::ToChronoMicroseconds(timeout);
     pending->done = std::move(done);
+    if (SendAtOnce(pending)) return;
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (!stopping_) {
@@ -143,12 +102,37 @@ class Connection::Loop {
     sigaddset(&signals, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-    Dial();
+    loop_thread_ = std::this_thread::get_id();
+    {
+      const std::lock_guard<std::mutex> lock(io_mutex_);
+      Dial();
+    }
     uv_run(&loop_, UV_RUN_DEFAULT);
     uv_loop_close(&loop_);
   }
 
+  // Sends from the caller's own thread, unless the loop is at work: then the loop sends it soon
+  // with what else has come. Saves a lone command the time that it takes to wake a thread.
+  bool SendAtOnce(const std::shared_ptr<Pending>& pending) {
+    if (loop_thread_.load() ==
+        std::this_thread::get_id()) {  // in a callback; the loop writes after
+      return ready_ && Send(pending);
+    }
+    const std::unique_lock<std::mutex> lock(io_mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || !ready_) return false;
+    batching_ = true;
+    const bool sent = Send(pending);
+    batching_ = false;
+    if (!sent) return false;
+    // Not by redisAsyncHandleWrite: what it does when the connection fails is the loop's business.
+    int done = 0;
+    const bool ok = redisBufferWrite(&context_->c, &done) == REDIS_OK;
+    if (!ok || done == 0 || !ticking_) uv_async_send(&wake_);
+    return true;
+  }
+
   void OnWake() {
+    const std::lock_guard<std::mutex> io(io_mutex_);
     std::deque<std::shared_ptr<Pending>> batch;
     bool stopping;
     {
@@ -160,13 +144,12 @@ class Connection::Loop {
     for (std::shared_ptr<Pending>& pending : batch) {
       if (stopping || !ready_) {
         pending->Answer(absl::UnavailableError(absl::StrCat("no connection: ", reason_)));
-      } else {
-        Send(pending);
+      } else if (!Send(pending)) {
+        pending->Answer(absl::UnavailableError("the connection is closing"));
       }
     }
-    batching_ = false;
-    // Written at once: to wait until the loop finds the socket writable takes another turn of it.
-    if (ready_ && context_ != nullptr) redisAsyncHandleWrite(context_);
+    Flush();
+    if (owed_count_ > 0) StartTick();
     if (!stopping) return;
     closing_ = true;
     Drop("stopped");
@@ -175,7 +158,14 @@ class Connection::Loop {
     uv_close(reinterpret_cast<uv_handle_t*>(&redial_), nullptr);
   }
 
-  void Send(const std::shared_ptr<Pending>& pending) {
+  // Written at once: to wait until the loop finds the socket writable takes another turn of it.
+  void Flush() {
+    batching_ = false;
+    if (ready_ && context_ != nullptr) redisAsyncHandleWrite(context_);
+  }
+
+  // Adds to what is to be written; false: the connection takes nothing more.
+  bool Send(const std::shared_ptr<Pending>& pending) {
     std::vector<const char*> data;
     std::vector<size_t> sizes;
     for (const std::string& arg : *pending->command) {
@@ -186,33 +176,41 @@ class Connection::Loop {
     if (redisAsyncCommandArgv(context_, &Loop::OnReply, held, static_cast<int>(data.size()),
                               data.data(), sizes.data()) != REDIS_OK) {
       delete held;
-      pending->Answer(absl::UnavailableError("the connection is closing"));
-      return;
+      return false;
     }
     if (owed_count_ == 0) heard_ = Clock::now();
     ++owed_count_;
     owed_.push_back(pending);
     pending->command.reset();
-    StartTick();
+    return true;
   }
 
-  // The adapter changes the poll set at each call, which takes a system call; mostly there is no
-  // need, as OnWake() writes all there is.
-  static void AddWrite(void* data) {
-    const auto* const events = static_cast<redisLibuvEvents*>(data);
-    if (!static_cast<Loop*>(events->context->data)->batching_) redisLibuvAddWrite(data);
-  }
-  static void DelWrite(void* data) {
-    if (static_cast<redisLibuvEvents*>(data)->events & UV_WRITABLE) redisLibuvDelWrite(data);
+  void OnReady(const std::function<void()>& handle) override {
+    const std::lock_guard<std::mutex> lock(io_mutex_);
+    batching_ = true;
+    handle();
+    Flush();
   }
 
   void StartTick() {
-    if (uv_is_active(reinterpret_cast<uv_handle_t*>(&tick_))) return;
+    if (ticking_) return;
+    ticking_ = true;
     uv_timer_start(
         &tick_, [](uv_timer_t* h) { static_cast<Loop*>(h->data)->OnTick(); }, kTickMs, kTickMs);
   }
 
   void OnTick() {
+    const std::lock_guard<std::mutex> lock(io_mutex_);
+    batching_ = true;
+    AnswerLate();
+    Flush();
+    if (context_ == nullptr || (ready_ && owed_count_ == 0)) {
+      ticking_ = false;
+      uv_timer_stop(&tick_);
+    }
+  }
+
+  void AnswerLate() {
     const Clock::time_point now = Clock::now();
     // Deadlines differ, so all are looked at; what is answered leaves, in order.
     std::deque<std::shared_ptr<Pending>> waiting;
@@ -229,11 +227,14 @@ class Connection::Loop {
     if (context_ != nullptr && silent && (!ready_ || owed_count_ > 0)) {
       Drop("the store is silent");
     }
-    if (context_ == nullptr || (ready_ && owed_count_ == 0)) uv_timer_stop(&tick_);
   }
 
   absl::Duration SilenceMax() const {
     return ready_ ? options_.silence_max : std::min(options_.handshake_max, options_.silence_max);
+  }
+
+  static Loop* LoopOf(const redisAsyncContext* context) {
+    return static_cast<Loop*>(static_cast<EventAdapter*>(context->data));
   }
 
   struct Held {
@@ -261,29 +262,32 @@ class Connection::Loop {
     held->pending->Answer(std::move(reply));
   }
 
+  void Redial() {
+    const std::lock_guard<std::mutex> lock(io_mutex_);
+    batching_ = false;
+    Dial();
+  }
+
   void Dial() {
     const ValkeyAddress& address = options_.address;
     redisAsyncContext* context = address.unix_socket.empty()
                                      ? redisAsyncConnect(address.host.c_str(), address.port)
                                      : redisAsyncConnectUnix(address.unix_socket.c_str());
-    if (context == nullptr || context->err != 0 || redisLibuvAttach(context, &loop_) != REDIS_OK) {
+    if (context == nullptr || context->err != 0 || !Attach(context, &loop_)) {
       reason_ = context != nullptr && context->err != 0 ? context->errstr : "cannot connect";
       if (context != nullptr) redisAsyncFree(context);
       Later();
       return;
     }
-    context->data = this;
-    context->ev.addWrite = &Loop::AddWrite;
-    context->ev.delWrite = &Loop::DelWrite;
     context_ = context;
     owed_count_ = 0;
     heard_ = Clock::now();
     redisAsyncSetConnectCallback(context, [](const redisAsyncContext* c, int status) {
-      auto* loop = static_cast<Loop*>(c->data);
+      auto* loop = LoopOf(c);
       if (status != REDIS_OK) loop->Lost(c);
     });
-    redisAsyncSetDisconnectCallback(
-        context, [](const redisAsyncContext* c, int) { static_cast<Loop*>(c->data)->Lost(c); });
+    redisAsyncSetDisconnectCallback(context,
+                                    [](const redisAsyncContext* c, int) { LoopOf(c)->Lost(c); });
     StartTick();
     if (!address.password.empty()) {
       Command auth = {"AUTH"};
@@ -311,7 +315,7 @@ class Connection::Loop {
       backoff_ = options_.backoff_min;
       SetConnected(true);
     };
-    Send(pending);
+    if (!Send(pending)) Drop("the connection is closing");
   }
 
   // hiredis frees the context itself.
@@ -343,7 +347,7 @@ class Connection::Loop {
     const absl::Duration delay = backoff_ * jitter(random_);
     backoff_ = std::min(backoff_ * 2, options_.backoff_max);
     uv_timer_start(
-        &redial_, [](uv_timer_t* h) { static_cast<Loop*>(h->data)->Dial(); },
+        &redial_, [](uv_timer_t* h) { static_cast<Loop*>(h->data)->Redial(); },
         static_cast<uint64_t>(absl::ToInt64Milliseconds(delay)) + 1, 0);
   }
 
@@ -366,7 +370,11 @@ class Connection::Loop {
   bool stopping_ = false;
   bool connected_ = false;
 
-  // Of the loop thread.
+  std::atomic<std::thread::id> loop_thread_;
+
+  // Held by the loop whenever it is awake, and so in every callback; others only try it.
+  std::mutex io_mutex_;
+  // Guarded by io_mutex_, but libuv's own is the loop thread's alone.
   uv_loop_t loop_;
   uv_async_t wake_;
   uv_timer_t tick_;
@@ -374,7 +382,7 @@ class Connection::Loop {
   redisAsyncContext* context_ = nullptr;
   bool ready_ = false;  // the handshake is over
   bool closing_ = false;
-  bool batching_ = false;  // commands are added that are written together
+  bool ticking_ = false;
   std::string reason_ = "not yet connected";
   std::deque<std::shared_ptr<Pending>> owed_;  // sent, maybe answered
   size_t owed_count_ = 0;                      // replies that the connection still owes

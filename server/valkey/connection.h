@@ -12,16 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/valkey/address.h"
+#include "server/valkey/reply.h"
 
 namespace fairgate {
-
-struct Reply {
-  enum class Type { kNil, kString, kInteger, kArray, kError };
-  Type type = Type::kNil;
-  std::string text;  // kString (also simple strings) and kError
-  int64_t integer = 0;
-  std::vector<Reply> elements;
-};
 
 using Command = std::vector<std::string>;
 

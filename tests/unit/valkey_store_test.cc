@@ -35,6 +35,12 @@ std::string GrantBytes() {
   return map.Finish();
 }
 
+std::string Array(const std::vector<std::string>& elements) {
+  std::string wire = absl::StrCat("*", elements.size(), "\r\n");
+  for (const std::string& element : elements) wire += RespStub::Bulk(element);
+  return wire;
+}
+
 class ValkeyStoreTest : public testing::Test {
  protected:
   void Open(absl::Duration timeout) { Open(timeout, stub_); }
@@ -72,7 +78,7 @@ class ValkeyStoreTest : public testing::Test {
 };
 
 TEST_F(ValkeyStoreTest, OneFunctionWithTheTargetsKeys) {
-  const auto decision = AdmitOn(RespStub::Bulk(GrantBytes()));
+  const auto decision = AdmitOn(Array({GrantBytes()}));
   ASSERT_TRUE(decision.ok()) << decision.status();
   EXPECT_TRUE(std::holds_alternative<Grant>(decision->outcome));
   EXPECT_EQ(decision->config_version, 7U);
@@ -81,7 +87,7 @@ TEST_F(ValkeyStoreTest, OneFunctionWithTheTargetsKeys) {
   const std::vector<std::string> keys = TargetKeys("t");
   ASSERT_EQ(command.size(), keys.size() + 4);
   EXPECT_EQ(command[0], "FCALL");
-  EXPECT_EQ(command[1], std::string(lua::kAdmit.function));
+  EXPECT_EQ(command[1], std::string(lua::kDecide.function));
   EXPECT_EQ(command[2], absl::StrCat(keys.size()));
   for (size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(command[3 + i], keys[i]);
 }
@@ -93,7 +99,7 @@ TEST_F(ValkeyStoreTest, AMissingFunctionIsLoadedAndRunsOnce) {
       *loaded = true;
       return {"$8\r\nfairgate\r\n"};
     }
-    return {*loaded ? RespStub::Bulk(GrantBytes()) : "-ERR Function not found\r\n"};
+    return {*loaded ? Array({GrantBytes()}) : "-ERR Function not found\r\n"};
   });
   Open(absl::Seconds(20));
   const auto decision = Admit();
@@ -127,11 +133,70 @@ TEST_F(ValkeyStoreTest, AScriptsErrorIsOurFaultAndNeverUnavailable) {
   for (const char* wire :
        {"-ERR user_script:12: attempt to index a nil value\r\n", "-WRONGTYPE key holds a list\r\n",
         "-NOPERM this user has no permissions\r\n", ":1\r\n", "$-1\r\n", "*1\r\n+grant\r\n",
-        "$5\r\ngrant\r\n", "$0\r\n\r\n"}) {
+        "$5\r\ngrant\r\n", "*0\r\n", "*1\r\n$0\r\n\r\n", "*1\r\n:1\r\n", "*1\r\n$-1\r\n",
+        "*2\r\n$1\r\nx\r\n$1\r\nx\r\n"}) {
     const auto decision = AdmitOn(wire);
     EXPECT_TRUE(absl::IsInternal(decision.status())) << wire << ": " << decision.status();
   }
   EXPECT_EQ(Sent("FUNCTION"), 0U);
+}
+
+// Holds back the first evaluations, so that the questions after them share one.
+class SharedEvaluationTest : public ValkeyStoreTest {
+ protected:
+  static constexpr size_t kQuestions = 5;
+  static constexpr size_t kHeld = Lanes::kEvaluationsMax;
+
+  // Asks for kHeld + kQuestions; the stub answers as `answer` says by the number of questions.
+  std::vector<absl::Status> AskAll(std::function<std::string(size_t)> answer) {
+    std::promise<void> all_asked;
+    stub_.Handle([&, asked = all_asked.get_future().share(), first = true](const Command& command,
+                                                                           int) mutable -> Answer {
+      if (std::exchange(first, false)) asked.wait();
+      return {answer(command.size() - 3 - TargetKeys("t").size())};
+    });
+    Open(absl::Seconds(20));
+    std::vector<std::promise<absl::Status>> answers(kHeld + kQuestions);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      AdmitQuery query;
+      query.target = "t";
+      query.request_id = absl::StrCat("id", i);
+      store_->Admit(query, [&answers, i](absl::StatusOr<Decision> d) {
+        answers[i].set_value(d.ok() && d->request_id != absl::StrCat("id", i)
+                                 ? absl::InternalError("another's answer")
+                                 : d.status());
+      });
+    }
+    all_asked.set_value();
+    std::vector<absl::Status> statuses;
+    for (std::promise<absl::Status>& a : answers) statuses.push_back(a.get_future().get());
+    return statuses;
+  }
+};
+
+TEST_F(SharedEvaluationTest, QuestionsOfATargetShareOneWhileOthersAreUnderWay) {
+  const auto statuses =
+      AskAll([](size_t n) { return Array(std::vector<std::string>(n, GrantBytes())); });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Sent("FCALL"), kHeld + 1);
+}
+
+TEST_F(SharedEvaluationTest, AFailureIsFoundByAskingForEachAlone) {
+  const auto statuses = AskAll([](size_t n) {
+    return n > 1 ? "-ERR user_function:12: attempt to index a nil value\r\n"
+                 : Array({GrantBytes()});
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(Sent("FCALL"), kHeld + 1 + kQuestions);
+}
+
+TEST_F(SharedEvaluationTest, AStoreThatCannotServeIsAskedOnce) {
+  const auto statuses =
+      AskAll([](size_t n) { return n > 1 ? "-OOM memory\r\n" : Array({GrantBytes()}); });
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    EXPECT_EQ(absl::IsUnavailable(statuses[i]), i >= kHeld) << statuses[i];
+  }
+  EXPECT_EQ(Sent("FCALL"), kHeld + 1);
 }
 
 TEST_F(ValkeyStoreTest, SilenceIsUnavailableInTime) {

@@ -1,8 +1,6 @@
 #include "server/valkey/connection.h"
 
 #include <hiredis/async.h>
-#include <pthread.h>
-#include <signal.h>
 #include <uv.h>
 
 #include <algorithm>
@@ -96,12 +94,6 @@ class Connection::Loop final : private EventAdapter {
 
  private:
   void Run() {
-    // hiredis writes without MSG_NOSIGNAL; the signal would go to this thread.
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-
     loop_thread_ = std::this_thread::get_id();
     {
       const std::lock_guard<std::mutex> lock(io_mutex_);

@@ -1,5 +1,12 @@
 #include "server/valkey/event_adapter.h"
 
+#include <hiredis/sds.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+
 // The adapter is C and does not care for our warnings.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -50,8 +57,28 @@ struct EventAdapter::Hooks {
   }
 };
 
+namespace {
+
+// As hiredis's own, without SIGPIPE, which would go to whichever thread writes.
+ssize_t WriteQuietly(redisContext* context) {
+  const ssize_t written = send(context->fd, context->obuf, sdslen(context->obuf), MSG_NOSIGNAL);
+  if (written >= 0) return written;
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  context->err = REDIS_ERR_IO;
+  std::snprintf(context->errstr, sizeof(context->errstr), "write: %s",
+                std::system_category().message(errno).c_str());
+  return -1;
+}
+
+}  // namespace
+
 bool EventAdapter::Attach(redisAsyncContext* context, uv_loop_t* loop) {
   if (redisLibuvAttach(context, loop) != REDIS_OK) return false;
+  static const redisContextFuncs kFunctions = [](redisContextFuncs functions) {
+    functions.write = &WriteQuietly;
+    return functions;
+  }(*context->c.funcs);
+  context->c.funcs = &kFunctions;
   context->data = this;
   context->ev.addRead = &Hooks::AddRead;
   context->ev.delRead = &Hooks::DelRead;

@@ -42,7 +42,8 @@ class Server:
         policy.write_text(POLICY)
         flags = ["--listen=127.0.0.1:0", "--metrics-listen=off", f"--state-dir={directory}/s", f"--policy-file={policy}"]
         if clock:
-            flags.append(f"--test-clock-file={clock}")
+            # what is exact under a frozen clock is the store's decision, however long it takes
+            flags += [f"--test-clock-file={clock}", "--store-timeout=5s"]
         self.process = subprocess.Popen([BUILD / "bin" / "fairgate-server", *flags], stdout=subprocess.PIPE, text=True)
         greeting = [self.process.stdout.readline() for _ in range(2)]
         self.address = re.search(r"calls\s+(\S+)", greeting[1]).group(1)

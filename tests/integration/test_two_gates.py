@@ -168,7 +168,7 @@ def healthy(world, round_) -> bool:
 
 def play(world, round_: Round) -> None:
     for proxy in world.proxies:
-        proxy.lose_reply(match="{%s}" % round_.target, skip=round_.random.randrange(0, 400),
+        proxy.lose_reply(match="{%s}" % round_.target, skip=round_.random.randrange(0, 10),
                          cut_after_s=round_.random.choice([0, 0.005]), count=round_.random.choice([1, 1, 2]))
     round_.hear(world.driver.at_once(round_.calls()))
     for proxy in world.proxies:

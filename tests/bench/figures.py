@@ -109,7 +109,8 @@ def table(result: dict[str, Any]) -> str:
             )
     lines.append("")
     commands = result["commands"]
-    lines.append(f"commands per granted Admit: {commands['per_admit']:.2f}; in the plain script {commands['plain']}")
+    shared = ", ".join(f"{count:.1f} with {level} in flight" for level, count in commands.get("per_admit", {}).items())
+    lines.append(f"commands per granted Admit: {shared}; in the plain script {commands['plain']}")
     for level, found in result["figures"].items():
         lines.append(
             f"{level:>4} in flight: ceiling {found['ceiling_calls_per_s']:.0f}/s (echo {found['best_echo']}), "

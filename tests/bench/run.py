@@ -60,9 +60,9 @@ class Bench:
         """Sizes, and the plain script from what an Admit really runs."""
         seen: dict[str, Any] = {}
 
-        def probe() -> None:
+        def probe() -> None:  # one at a time: in each evaluation is one question
             seen.update(self.load(
-                "bench_rpc_load", self.running.addresses["gate"], "--kind=admit", "--in-flight=64", "--seconds=0.3",
+                "bench_rpc_load", self.running.addresses["gate"], "--kind=admit", "--in-flight=1", "--seconds=0.3",
                 "--warmup=0.1", prefix=f"probe-{self.runs}",
             ))  # fmt: skip
 
@@ -73,7 +73,7 @@ class Bench:
         assert request_id is not None, argument
         # the same question with an id of its own, for the size of the answer
         fresh = argument.replace(request_id.group(), request_id.group()[:-1] + b"x")
-        answer = self.client.execute_command(*evaluation.call[:-1], fresh)
+        [answer] = self.client.execute_command(*evaluation.call[:-1], fresh)
         text, keys = plain.script(evaluation, request_id.group(), len(answer))
         (self.running.folder / "plain.lua").write_text(text)
         self.plain_keys = plain.copy_keys(self.client, keys, "bench", "plain")
@@ -227,8 +227,9 @@ def main() -> int:
         ghz_found = ghz.run(running, ROOT / "build" / "bench", options) if options.ghz else None
     result["arms"] = figures.summarize(rounds)
     if "admit" in rounds:
-        per_admit = [run["commands_per_call"] for runs in rounds["admit"].values() for run in runs]
-        bench.commands["per_admit"] = statistics.median(per_admit)
+        bench.commands["per_admit"] = {
+            level: statistics.median(run["commands_per_call"] for run in runs) for level, runs in rounds["admit"].items()
+        }
     result["commands"] = bench.commands
     complete = {"admit", "script"} <= set(rounds) and any(echo in rounds for echo in figures.ECHOES)
     result["figures"] = figures.figures(rounds, options.levels) if complete else {}

@@ -45,8 +45,11 @@ def test_the_plain_script_runs_what_an_admit_runs(result: dict) -> None:
     assert commands["plain"] == len(commands["names"]) > 5
     for run in result["arms"]["script"].values():
         assert abs(run["commands_per_call"]["median"] - commands["plain"]) < 1
-    # beside them an Admit reaps and moves flows that fell idle, the more of them the slower it is asked
-    assert commands["plain"] - 1 < commands["per_admit"] < 2.5 * commands["plain"]
+    # beside them an Admit reaps and moves flows that fell idle, the more of them the slower it is asked; many at a time
+    # share what they read and write
+    per_admit = commands["per_admit"]
+    assert commands["plain"] - 1 < per_admit["1"] < 2.5 * commands["plain"]
+    assert per_admit[str(max(LEVELS))] < per_admit["1"]
     assert commands["request_bytes"] > 20 and commands["response_bytes"] > 20
 
 

@@ -105,25 +105,19 @@ class Target:
             last = min(flows, first + SEED_CHUNK - 1)
             self.client.eval(SEED, 2, flow_key, order, record, member[: -len(b"1:seed")], first, last)
 
-    def _call(self, entry: str, args: dict[str, Any]) -> list[bytes]:
-        parts = valkey.command(self.library, self.keys, entry, args)
+    def _call(self, entry: str, *args: dict[str, Any]) -> list[bytes]:
+        parts = valkey.command(self.library, self.keys, entry, *args)
         return [part if isinstance(part, bytes) else str(part).encode() for part in parts]
 
     def ask(self, command: list[bytes]) -> dict[str, Any]:
         return valkey.unpacked(self.client.execute_command(*command))
 
-    def admit(self, id: str, number: int, tenant: str = "") -> list[bytes]:
+    def _admit(self, id: str, number: int, tenant: str = "") -> dict[str, Any]:
         cost = {name: 1.0 if name == "requests" else 100.0 for name in self.dims}
-        return self._call(
-            "admit",
-            {
-                "tenant": tenant or f"tenant-{number % self.active}",
-                "class": "interactive",
-                "cost": cost,
-                "id": id,
-                "attempt": 1,
-            },
-        )
+        return {"tenant": tenant or f"tenant-{number % self.active}", "class": "interactive", "cost": cost, "id": id}
+
+    def admit(self, id: str, number: int, tenant: str = "") -> list[bytes]:
+        return self._call("admit", self._admit(id, number, tenant))
 
     def release(self, id: str, action: str) -> list[bytes]:
         usage = {name: 90.0 for name in self.dims if name != "requests"}
@@ -139,6 +133,11 @@ class Target:
 
     def admits(self, ids: list[str]) -> list[list[bytes]]:
         return [self.admit(id, i) for i, id in enumerate(ids)]
+
+    def shared_admits(self, ids: list[str], questions: int) -> list[list[bytes]]:
+        """So many in each evaluation."""
+        asked = [self._admit(id, i) for i, id in enumerate(ids)]
+        return [self._call("admit", *asked[i : i + questions]) for i in range(0, len(asked), questions)]
 
     def returns(self, calls: int) -> list[list[bytes]]:
         """Those who wait ask again, in turn."""

@@ -6,7 +6,7 @@ from typing import Any
 
 Cell = tuple[int, int, int]
 COLUMNS = {
-    "evaluations_per_s": "evaluations/s",
+    "decisions_per_s": "decisions/s",
     "mean_us": "mean us",
     "p50_us": "p50 us",
     "p99_us": "p99 us",
@@ -15,12 +15,17 @@ COLUMNS = {
 }
 FLOW_BARS = {100_000: 1.2, 1_000_000: 1.4}  # against 10 flows
 BARE_BAR = 2.5
-AIMS = {"p50_us": 40.0, "p99_us": 150.0, "evaluations_per_s": 25_000.0}
+AIMS = {"p50_us": 40.0, "p99_us": 150.0, "decisions_per_s": 25_000.0}
 MIDDLE: Cell = (1000, 10, 2)
+SHARED = (4, 32)  # questions that share an evaluation; figures of those rows are for one question each
 
 
 def name_of(kind: str, cell: Cell) -> str:
     return f"{kind} {cell[0]} flows {cell[1]} active {cell[2]} dims"
+
+
+def shared_name(questions: int) -> str:
+    return f"grant {MIDDLE[0]} flows {MIDDLE[1]} active {MIDDLE[2]} dims, {questions} an evaluation"
 
 
 def bars(arms: dict[str, dict[str, float]], cells: list[Cell]) -> list[dict[str, Any]]:
@@ -39,14 +44,17 @@ def bars(arms: dict[str, dict[str, float]], cells: list[Cell]) -> list[dict[str,
     grant = arms[name_of("grant", MIDDLE)]
     for key in ("p50_us", "mean_us"):
         bar(f"grant by the bare script, {COLUMNS[key]}", grant[key] / arms["bare"][key], BARE_BAR)
+    most = max(SHARED)
+    bar(f"grant, {most} an evaluation, by the bare script, mean us", arms[shared_name(most)]["mean_us"] / arms["bare"]["mean_us"],
+        BARE_BAR)  # fmt: skip
     for key, limit in AIMS.items():
-        bar(f"grant, the aim: {COLUMNS[key]}", grant[key], limit, key != "evaluations_per_s")
+        bar(f"grant, the aim: {COLUMNS[key]}", grant[key], limit, key != "decisions_per_s")
     return out
 
 
 def _rows(result: dict[str, Any]) -> list[list[str]]:
     return [
-        [name, *(f"{run[key]:.0f}" if key == "evaluations_per_s" else f"{run[key]:.1f}" for key in COLUMNS)]
+        [name, *(f"{run[key]:.0f}" if key == "decisions_per_s" else f"{run[key]:.1f}" for key in COLUMNS)]
         for name, run in result["arms"].items()
     ]
 

@@ -81,7 +81,7 @@ class Bench:
         evaluation = plain.typical(seen, target.name)
         match = re.search(rb"\d{5}/\d{10}", evaluation.call[-1])
         assert match is not None, evaluation.call[-1]
-        answer = self.client.execute_command(*target.admit(target.fresh(1)[0], 0))
+        [answer] = self.client.execute_command(*target.admit(target.fresh(1)[0], 0))
         text, keys = plain.script(evaluation, match.group(), len(answer))
         names = plain.copy_keys(self.client, keys, target.name, "bare")
         sha = self.client.script_load(text).encode()
@@ -121,7 +121,7 @@ class Bench:
         )
         calls = found["calls"]
         return {
-            "evaluations_per_s": found["calls_per_s"],
+            "decisions_per_s": found["calls_per_s"],
             "mean_us": stats[f"cmdstat_{kind}"]["usec_per_call"],
             "p50_us": slow["p50"],
             "p99_us": slow["p99"],
@@ -159,6 +159,16 @@ class Bench:
         answer = target.ask(target.admit(id, 0))
         assert answer["outcome"] == expected["outcome"], answer
         target.ask(target.release(id, "withdraw"))
+
+    def measure_shared(self, questions: int) -> dict[str, Any]:
+        target = self.open[BARE_CELL]
+        calls = self.options.calls // questions * questions
+        found = self.replay(target.shared_admits(target.fresh(calls), questions))
+        target.forget()
+        found["decisions_per_s"] *= questions
+        for key in ("mean_us", "p50_us", "p99_us", "commands", "cpu_us"):
+            found[key] /= questions
+        return found
 
     def measure_script(self, name: str) -> dict[str, Any]:
         found = self.replay(self.scripts[name]())
@@ -223,6 +233,8 @@ def measure(bench: Bench, rounds: int) -> dict[str, list[dict[str, Any]]]:
                 continue
             for kind, figures in bench.measure_cell(arm).items():
                 found.setdefault(report.name_of(kind, arm), []).append(figures)
+        for questions in report.SHARED:
+            found.setdefault(report.shared_name(questions), []).append(bench.measure_shared(questions))
     return found
 
 

@@ -32,7 +32,7 @@ def test_a_small_run_gives_every_figure(tmp_path: pathlib.Path) -> None:
     result = json.loads(output.read_text())
     assert {name.split()[0] for name in result["arms"]} == {"bare", "grant", "release", "defer", "return"}
     for name, run in result["arms"].items():
-        assert run["evaluations_per_s"] > 0 and run["cpu_us"] >= 0, name
+        assert run["decisions_per_s"] > 0 and run["cpu_us"] >= 0, name
         assert 0 < run["p50_us"] <= run["p99_us"], name
     bare, grant = result["arms"]["bare"], result["arms"]["grant 1000 flows 10 active 2 dims"]
     assert abs(bare["commands"] - result["commands"]["bare"]) < 0.1

@@ -41,7 +41,7 @@ class Metrics {
   void OnRelease(const std::string& target, const ReleaseReport& report);
   void OnReleaseError(const std::string& target, const absl::Status& status);
 
-  // script: "admit", "release", "configure", "inspect"
+  // function: "decide", "configure" or "inspect"; how many questions it answered.
   void OnEvaluation(const std::string& function, size_t questions, absl::Duration took);
   void SetStoreUp(bool up);
   // Settlements and degraded grants kept for replay; `dropped` counts since the start.

@@ -21,6 +21,18 @@ local function keep_indexes(old, new)
   return out
 end
 
+-- Brings the state to this moment under the policy in force, and to its shape: what has passed is settled by the old policy,
+-- and whoever looks finds what fits the new one. Nothing when the target was never asked.
+local function settle_state(args)
+  if redis.call('EXISTS', keys.state) == 0 then return end
+  local policy = policies.load()
+  if not policy then return end
+  states.begin(args.clock_us)
+  states.load(policy)
+  states.save()
+  states.close(policy)
+end
+
 return function(args)
   local version = tonumber(redis.call('HGET', keys.policy, 'version') or '0')
   if args.expected_version ~= version then return {result = 'conflict', version = version} end
@@ -29,15 +41,7 @@ return function(args)
     return {result = 'ok', version = 0}
   end
 
-  if redis.call('EXISTS', keys.state) == 1 then -- what has passed was under the old policy
-    local before = policies.load()
-    if before then
-      states.begin(args.clock_us)
-      states.load(before)
-      states.save()
-      states.close(before)
-    end
-  end
+  settle_state(args)
   local old_raw = redis.call('HGET', keys.policy, 'compiled')
   local old = old_raw and cmsgpack.unpack(old_raw) or {}
   local compiled = args.compiled
@@ -55,5 +59,6 @@ return function(args)
   for name, tenant in pairs(args.tenants or {}) do
     redis.call('HSET', keys.policy, 't:' .. name, cmsgpack.pack(tenant))
   end
+  settle_state(args)
   return {result = 'ok', version = version + 1}
 end

@@ -6,10 +6,9 @@ local states = require('states')
 
 local FLOWS_MAX = 100 -- unless asked otherwise
 
--- Looking does not move the ring of a sliding window: levels there are as of the last decision.
-local function available(p, s)
+local function available(p, s, now_us)
   if p.limit <= 0 then return 0 end
-  if p.model == 'sliding' then return p.depth - s.sum end
+  if p.ops.free then return p.ops.free(p, s, now_us) end
   return p.ops.avail(p, s)
 end
 
@@ -18,7 +17,7 @@ local function describe_dims(policy, state)
   for d, p in ipairs(policy.dims) do
     local s = state.dims[d]
     if not p.retired then
-      out[#out + 1] = {name = p.name, rate_per_second = p.rate, capacity = p.depth, available = available(p, s),
+      out[#out + 1] = {name = p.name, rate_per_second = p.rate, capacity = p.depth, available = available(p, s, state.now_us),
         waiting = s.waiting, debited_total = s.debited, refunded_total = s.refunded}
     end
   end

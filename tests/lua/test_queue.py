@@ -159,3 +159,23 @@ def test_million_tenants_vanish(make_target):
         target.release(f"b{i}")
     assert target.client.hlen(target.keys[2]) <= 3
     assert target.client.hlen(target.keys[4]) <= 5
+
+
+def test_a_look_at_a_sliding_window_shows_what_has_left_since(make_target):
+    watched = make_target(policy([dimension("requests", 10, 10.0, "sliding")]))
+    for i in range(3):
+        assert watched.admit(f"r{i}")["outcome"] == "grant"
+    assert watched.left("requests") == 7
+    watched.advance(9.9)
+    assert watched.left("requests") == 7
+    watched.advance(0.2)
+    assert watched.left("requests") == 10
+    watched.advance(3600)
+    assert watched.left("requests") == 10
+
+
+def test_a_look_between_a_changed_window_and_the_next_decision(make_target):
+    watched = make_target(policy([dimension("requests", 10, 10.0, "sliding")]))
+    assert watched.admit("r")["outcome"] == "grant"
+    watched.configure(policy([dimension("requests", 10, 20.0, "sliding")]))
+    assert watched.left("requests") == 9

@@ -198,8 +198,6 @@ class Gate:
     # --- Inspect ----------------------------------------------------------------------------------------------------------
 
     def describe(self, clock_us: int) -> Answer:
-        sums = {d: s.window.sum for d, s in enumerate(self.state.dims if self.state else [])
-                if isinstance(s.window, SlidingLog)}
         self.pass_time(clock_us)
         policy, state, turns = self.policy, self.state, self.turns
         dims = []
@@ -207,8 +205,8 @@ class Gate:
             if p.retired:
                 continue
             left = 0.0
-            if p.limit > 0:  # a log is shown as of the last decision
-                left = p.depth - sums.get(d, 0.0) if p.model == "sliding" else s.window.available()
+            if p.limit > 0:  # without what only spreads
+                left = p.depth - s.window.sum if isinstance(s.window, SlidingLog) else s.window.available()
             dims.append({"name": p.name, "rate_per_second": p.rate, "capacity": p.depth, "available": left,
                          "waiting": state.waiting_cost(d), "debited_total": s.debited, "refunded_total": s.refunded})
         classes = [{"name": p.name, "weight": p.weight, "start_tag": turns.class_finish(i), "virtual_time": c.virtual,

@@ -59,6 +59,16 @@ function sliding.advance(p, s, state)
   s.smooth = math.min(p.smooth_depth, s.smooth + state.elapsed_us / 1e6 * p.rate)
 end
 
+-- Units free at that time, for who only looks: the ring stays where it is.
+function sliding.free(p, s, now_us)
+  local slot = math.floor(now_us / p.slot_us)
+  if s.slot < 0 or slot - s.slot >= RING then return p.depth end
+  local free = p.depth - s.sum
+  local gone = read_slots(p, s.slot + 1, slot)
+  for i = 1, #gone do free = free + gone[i] end
+  return free
+end
+
 -- The log alone keeps any window within the limit; the smoothing bucket only spreads it and may go negative.
 local function smooth_wait(p, s, need, extra)
   if p.burst_fraction >= 1 then return 0 end

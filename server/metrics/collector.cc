@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -59,6 +61,7 @@ struct TargetCollector::State : std::enable_shared_from_this<State> {
         return;
       }
       if (index == names->size()) {
+        Keep(*names);
         metrics->SetWaiters(waiters);
         busy = false;
         return;
@@ -85,6 +88,15 @@ struct TargetCollector::State : std::enable_shared_from_this<State> {
     v1::InspectTargetResponse& before = last[target];
     metrics->SetTarget(now, MeasureFairness(before, now));
     before = std::move(now);
+  }
+
+  // With the mutex held.
+  void Keep(const std::vector<std::string>& names) {
+    metrics->KeepTargets(names);
+    const std::set<std::string> kept(names.begin(), names.end());
+    for (auto it = last.begin(); it != last.end();) {
+      it = kept.count(it->first) > 0 ? std::next(it) : last.erase(it);
+    }
   }
 
   void Finish() {

@@ -153,6 +153,16 @@ class Metrics::Impl {
     return found;
   }
 
+  // What the last look at a target set; with mutex_ held. A gauge that is set no more would go on
+  // saying what was true once.
+  using TargetGauges = std::map<Gauge*, Family<Gauge>*>;
+  void ReplaceGauges(const std::string& target, TargetGauges gauges) {
+    std::swap(target_gauges_[target], gauges);
+    for (const auto& [gauge, family] : gauges) {
+      if (target_gauges_[target].count(gauge) == 0) family->Remove(gauge);
+    }
+  }
+
   const MetricsOptions options_;
   const std::set<std::string> listed_tenants_;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
@@ -211,6 +221,7 @@ class Metrics::Impl {
   std::mutex mutex_;  // guards what follows
   uint64_t replay_dropped_seen_ = 0;
   std::set<std::string> targets_;
+  std::map<std::string, TargetGauges> target_gauges_;
   std::map<std::string, std::set<std::string>> classes_;
   std::map<std::string, std::set<std::string>> dimensions_;
   std::map<std::array<const void*, 4>, Counter*> admits_found_;
@@ -366,14 +377,35 @@ void Metrics::SetTarget(const v1::InspectTargetResponse& state, const Fairness& 
       achieved.emplace_back(impl_->ClassLabel(label, priority), ratio);
     }
   }
+  Impl::TargetGauges gauges;
+  const auto set = [&gauges](Family<Gauge>& family, const Labels& labels, double value) {
+    Gauge& gauge = family.Add(labels);
+    gauge.Set(value);
+    gauges.emplace(&gauge, &family);
+  };
   for (const auto& [dimension, ratio] : used) {
-    impl_->cap_used_.Add({{"target", label}, {"dimension", dimension}}).Set(ratio);
+    set(impl_->cap_used_, {{"target", label}, {"dimension", dimension}}, ratio);
   }
   for (const auto& [priority, ratio] : achieved) {
-    impl_->class_achievement_.Add({{"target", label}, {"class", priority}}).Set(ratio);
+    set(impl_->class_achievement_, {{"target", label}, {"class", priority}}, ratio);
   }
-  impl_->jain_.Add({{"target", label}}).Set(fairness.jain_index);
-  impl_->leases_open_.Add({{"target", label}}).Set(static_cast<double>(state.leases_open()));
+  set(impl_->jain_, {{"target", label}}, fairness.jain_index);
+  set(impl_->leases_open_, {{"target", label}}, static_cast<double>(state.leases_open()));
+  const std::lock_guard<std::mutex> lock(impl_->mutex_);
+  impl_->ReplaceGauges(label, std::move(gauges));
+}
+
+void Metrics::KeepTargets(const std::vector<std::string>& targets) {
+  const std::set<std::string> kept(targets.begin(), targets.end());
+  const std::lock_guard<std::mutex> lock(impl_->mutex_);
+  std::vector<std::string> gone;
+  for (const auto& [target, gauges] : impl_->target_gauges_) {
+    if (kept.count(target) == 0) gone.push_back(target);
+  }
+  for (const std::string& target : gone) {
+    impl_->ReplaceGauges(target, {});
+    impl_->target_gauges_.erase(target);
+  }
 }
 
 void Metrics::SetWaiters(uint64_t waiters) { impl_->waiters_.Set(static_cast<double>(waiters)); }

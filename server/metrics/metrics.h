@@ -50,6 +50,8 @@ class Metrics {
 
   // State that was just inspected, and what was measured since the inspection before.
   void SetTarget(const v1::InspectTargetResponse& state, const Fairness& fairness);
+  // State of targets that are none of these is shown no more.
+  void KeepTargets(const std::vector<std::string>& targets);
   // Sum over the targets of the last round.
   void SetWaiters(uint64_t waiters);
 

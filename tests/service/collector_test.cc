@@ -77,6 +77,23 @@ TEST_F(CollectorTest, ARoundUnderWayIsNotJoinedByAnother) {
   collector.Stop();
 }
 
+TEST_F(CollectorTest, ADeletedTargetIsShownNoMore) {
+  TargetCollector collector(&store_, &metrics_, {}, std::chrono::seconds(0));
+  const auto shows = [&](const char* target) {
+    return Scrape(metrics_).find(std::string("fairgate_leases_open{target=\"") + target) !=
+           std::string::npos;
+  };
+  collector.Collect();
+  EXPECT_TRUE(WaitFor([&] { return ShowsBoth() && shows("a") && shows("b"); }));
+  store_.DeleteTarget("a", 1, [](absl::StatusOr<uint64_t>) {});
+  EXPECT_TRUE(WaitFor([&] {
+    collector.Collect();
+    return !shows("a");
+  }));
+  EXPECT_TRUE(shows("b"));
+  collector.Stop();
+}
+
 TEST_F(CollectorTest, AfterStopAnswersAreDroppedAndNobodyIsAsked) {
   store_.delay = absl::Milliseconds(50);
   std::atomic<int> rounds{0};

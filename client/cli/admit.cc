@@ -68,7 +68,8 @@ void PrintAnswer(const v1::AdmitResponse& response) {
   } else {
     const v1::Reject& reject = response.reject();
     std::printf("REJECT  id %s attempt %u: %s: %s%s\n", response.request_id().c_str(),
-                response.attempt(), v1::RejectReason_Name(reject.reason()).c_str(),
+                response.attempt(),
+                ReadableEnum(v1::RejectReason_Name(reject.reason()), "REJECT_REASON_").c_str(),
                 reject.message().c_str(), degraded);
   }
 }
@@ -178,10 +179,13 @@ int Release(const GlobalOptions& options, const ReleaseArguments& arguments) {
   if (options.json) {
     PrintJson(response);
   } else {
-    std::printf("%s  refunded %s\n", v1::ReleaseResult_Name(response.result()).c_str(),
+    std::printf("%s  refunded %s\n",
+                ReadableEnum(v1::ReleaseResult_Name(response.result()), "RELEASE_RESULT_").c_str(),
                 FormatAmounts(response.refunded()).c_str());
   }
-  return kExitOk;
+  const bool nothing_done = response.result() == v1::RELEASE_RESULT_UNKNOWN ||
+                            response.result() == v1::RELEASE_RESULT_EXPIRED;
+  return nothing_done ? kExitFailed : kExitOk;
 }
 
 }  // namespace

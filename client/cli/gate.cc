@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -112,6 +113,11 @@ std::string FormatAmounts(const AmountMap& amounts) {
     absl::StrAppend(&text, text.empty() ? "" : " ", name, "=", absl::StrFormat("%.10g", amount));
   }
   return text.empty() ? "nothing" : text;
+}
+
+std::string ReadableEnum(std::string_view name, std::string_view prefix) {
+  if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());
+  return absl::AsciiStrToLower(std::string(name));
 }
 
 std::string ReadableDuration(absl::Duration duration) {

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -77,6 +78,9 @@ void SetProto(absl::Duration duration, google::protobuf::Duration* proto);
 std::string FormatAmounts(const AmountMap& amounts);
 // Rounded to what people read: "1.25s".
 std::string ReadableDuration(absl::Duration duration);
+// A value of a proto enum as policies, metrics and logs write it: without its prefix, in small
+// letters.
+std::string ReadableEnum(std::string_view name, std::string_view prefix);
 
 }  // namespace fairgate::cli
 

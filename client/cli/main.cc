@@ -21,7 +21,7 @@ Examples:
   fairgate load payments --tenants a,b --duration 10s drive it, and see the shares
 
 Exit codes:
-  0 granted, or the command succeeded     10 deferred     11 rejected
+  0 granted, or the command did it     10 deferred     11 rejected
   2 bad usage or bad input   3 the gate cannot be reached or is not serving   1 anything else
 
 Durations are written 500ms, 10s, 1m30s. `fairgate COMMAND --help` tells more.)";

@@ -28,7 +28,15 @@ struct Option {
   bool path = false;  // relative to the settings file
   bool hidden = false;
   Setter set;
+  std::function<std::string(const Settings&)> show = {};  // as text; absent: there is no default
 };
+
+std::function<std::string(const Settings&)> Show(std::string Settings::*member) {
+  return [member](const Settings& s) { return s.*member; };
+}
+std::function<std::string(const Settings&)> Show(absl::Duration Settings::*member) {
+  return [member](const Settings& s) { return absl::FormatDuration(s.*member); };
+}
 
 Setter Text(std::string Settings::*member) {
   return [member](Settings* s, const std::string& v) { return s->*member = v, std::string(); };
@@ -48,16 +56,20 @@ Setter Wait(absl::Duration Settings::*member, absl::Duration low, absl::Duration
 
 const std::vector<Option>& Options() {
   static const std::vector<Option> kOptions = {
-      {"listen", "Address for gRPC", false, false, Text(&Settings::listen)},
+      {"listen", "Address for gRPC", false, false, Text(&Settings::listen),
+       Show(&Settings::listen)},
       {"metrics_listen", "Address for /metrics, or off", false, false,
        [](Settings* s, const std::string& v) {
          return s->metrics_listen = v == "off" ? "" : v, std::string();
-       }},
-      {"state_dir", "Directory of the embedded store", true, false, Text(&Settings::state_dir)},
+       },
+       Show(&Settings::metrics_listen)},
+      {"state_dir", "Directory of the embedded store", true, false, Text(&Settings::state_dir),
+       Show(&Settings::state_dir)},
       {"store", "embedded, valkey://[[user]:password@]host[:port] or valkey+unix:///path", false,
-       false, Text(&Settings::store)},
+       false, Text(&Settings::store), Show(&Settings::store)},
       {"store_timeout", "Limit of one evaluation", false, false,
-       Wait(&Settings::store_timeout, absl::Milliseconds(1), absl::Seconds(10))},
+       Wait(&Settings::store_timeout, absl::Milliseconds(1), absl::Seconds(10)),
+       Show(&Settings::store_timeout)},
       {"policy_file", "Targets that the store lacks are seeded from here", true, false,
        Text(&Settings::policy_file)},
       {"policy_apply", "seed: the store wins where they differ; always: the file wins", false,
@@ -66,31 +78,39 @@ const std::vector<Option>& Options() {
          if (v != "seed" && v != "always") return "must be seed or always";
          s->policy_apply_always = v == "always";
          return "";
-       }},
+       },
+       [](const Settings& s) { return s.policy_apply_always ? "always" : "seed"; }},
       {"hold_max", "Longest max_hold that is honoured", false, false,
-       Wait(&Settings::hold_max, absl::ZeroDuration(), absl::Hours(1))},
-      {"metrics_tenants", "Tenants with labels of their own, separated by commas", false, false,
+       Wait(&Settings::hold_max, absl::ZeroDuration(), absl::Hours(1)), Show(&Settings::hold_max)},
+      {"metrics_tenants",
+       "Tenants with labels of their own, separated by commas",
+       false,
+       false,
        [](Settings* s, const std::string& v) -> std::string {
          s->metrics_tenants = absl::StrSplit(v, ',', absl::SkipWhitespace());
          return s->metrics_tenants.size() > 100 ? "must be at most 100 names" : "";
-       }},
+       },
+       {}},
       {"log_level", "debug, info, warning or error", false, false,
        [](Settings* s, const std::string& v) -> std::string {
          s->log_level = v;
          return v == "debug" || v == "info" || v == "warning" || v == "error"
                     ? ""
                     : "must be debug, info, warning or error";
-       }},
+       },
+       Show(&Settings::log_level)},
       {"drain_timeout", "How long calls in flight may finish at shutdown", false, false,
-       Wait(&Settings::drain_timeout, absl::ZeroDuration(), absl::Minutes(10))},
+       Wait(&Settings::drain_timeout, absl::ZeroDuration(), absl::Minutes(10)),
+       Show(&Settings::drain_timeout)},
       {"completion_queue_threads", "Threads that serve Admit and Release", false, false,
        [](Settings* s, const std::string& v) -> std::string {
          return absl::SimpleAtoi(v, &s->completion_queue_threads) &&
                         s->completion_queue_threads >= 1 && s->completion_queue_threads <= 64
                     ? ""
                     : "must be 1 to 64";
-       }},
-      {"test_clock_file", "Tests only", false, true, Text(&Settings::test_clock_file)},
+       },
+       [](const Settings& s) { return absl::StrCat(s.completion_queue_threads); }},
+      {"test_clock_file", "Tests only", false, true, Text(&Settings::test_clock_file), {}},
   };
   return kOptions;
 }
@@ -156,8 +176,9 @@ absl::StatusOr<ParsedSettings> ParseSettings(int argc, const char* const* argv) 
   for (const Option& option : Options()) {
     std::string flag = option.name;
     for (char& c : flag) c = c == '_' ? '-' : c;
-    app.add_option("--" + flag, flags[option.name], option.help)
-        ->group(option.hidden ? "" : "Settings");
+    CLI::Option* const added = app.add_option("--" + flag, flags[option.name], option.help);
+    added->group(option.hidden ? "" : "Settings");
+    if (option.show) added->default_str(option.show(parsed.settings));
   }
   try {
     app.parse(argc, argv);

@@ -92,7 +92,7 @@ TEST_F(CliTest, RejectIsEleven) {
   gate_.Answer(RejectFor(v1::REJECT_REASON_COST_EXCEEDS_CAP));
   const Ran ran = Ask("admit openai acme");
   EXPECT_EQ(ran.code, 11) << ran.output;
-  EXPECT_THAT(ran.output, HasSubstr("COST_EXCEEDS_CAP"));
+  EXPECT_THAT(ran.output, HasSubstr(": cost_exceeds_cap: "));
 }
 
 TEST_F(CliTest, WaitKeepsTheIdUntilGranted) {
@@ -132,6 +132,13 @@ TEST_F(CliTest, ReleaseSendsEachAction) {
   EXPECT_EQ(releases[1].settle().retry_after().seconds(), 7);
   EXPECT_TRUE(releases[2].has_withdraw());
   EXPECT_EQ(releases[3].extend().lease_ttl().seconds(), 30);
+}
+
+TEST_F(CliTest, AReleaseThatDidNothingIsOne) {
+  EXPECT_THAT(Ask("release openai a").output, HasSubstr("settled"));
+  const Ran ran = Ask("release openai never-asked");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.output, HasSubstr("unknown"));
 }
 
 TEST_F(CliTest, BadUsageAndBadInputAreTwo) {

@@ -85,9 +85,10 @@ class FakeGate : public v1::AdmissionService::Service, public v1::AdminService::
                        v1::ReleaseResponse* response) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     releases_.push_back(*request);
-    response->set_result(request->has_settle()     ? v1::RELEASE_RESULT_SETTLED
-                         : request->has_withdraw() ? v1::RELEASE_RESULT_WITHDRAWN
-                                                   : v1::RELEASE_RESULT_EXTENDED);
+    response->set_result(request->request_id() == "never-asked" ? v1::RELEASE_RESULT_UNKNOWN
+                         : request->has_settle()                ? v1::RELEASE_RESULT_SETTLED
+                         : request->has_withdraw()              ? v1::RELEASE_RESULT_WITHDRAWN
+                                                                : v1::RELEASE_RESULT_EXTENDED);
     (*response->mutable_refunded())["tokens"] = 260;
     return grpc::Status::OK;
   }

@@ -269,6 +269,16 @@ install_go() {
   fi
 }
 
+# Debian 12 and Ubuntu 24.04 have 17; later ones, which may have dropped it, a newer one by the name default-jdk.
+install_java() {
+  [ -f "$ROOT/client/java/mvn.sh" ] || return 0
+  "$ROOT/client/java/mvn.sh" --version >/dev/null 2>&1 && return 0
+  local jdk=openjdk-17-jdk-headless
+  apt_update
+  [ -n "$(candidate_of "$jdk")" ] || jdk=default-jdk-headless
+  apt_install "$jdk" maven
+}
+
 install_venv() {
   local wanted
   wanted="$(sha256sum <"$REQUIREMENTS")"
@@ -322,6 +332,7 @@ if [ "$profile" = test ]; then
   apt_install "${TEST_PACKAGES[@]}"
   install_fuzzing_runtime
   install_go
+  install_java
   install_venv
   install_node
   install_node_packages

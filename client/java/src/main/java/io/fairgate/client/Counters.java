@@ -13,10 +13,10 @@ package io.fairgate.client;
  *     themselves
  */
 public record Counters(
-    long granted,
-    long deferred,
-    long rejected,
-    long failedOpen,
-    long errors,
-    long breakerSkips,
-    long releasesLost) {}
+        long granted,
+        long deferred,
+        long rejected,
+        long failedOpen,
+        long errors,
+        long breakerSkips,
+        long releasesLost) {}

@@ -14,151 +14,159 @@ import java.util.concurrent.TimeoutException;
 
 /** One question or release, with its second try. */
 final class Exchange<Q, R> {
-  /** What came of it. All of it unset: the breaker did not allow it, or nobody answered. */
-  static final class Result<R> {
-    /** The answer. */
-    R response;
+    /** What came of it. All of it unset: the breaker did not allow it, or nobody answered. */
+    static final class Result<R> {
+        /** The answer. */
+        R response;
 
-    /** The gate's own refusal. */
-    GateException refusal;
+        /** The gate's own refusal. */
+        GateException refusal;
 
-    boolean cancelled;
+        boolean cancelled;
 
-    /** Unanswered, but the gate may have been asked. */
-    boolean maybeDecided;
+        /** Unanswered, but the gate may have been asked. */
+        boolean maybeDecided;
 
-    /** The caller's own time ended before the gate answered. */
-    boolean ranOutOfTime;
-  }
-
-  // A connection that broke is worth a second try on a fresh one; both carry the same ids, so that
-  // the gate decides once.
-  private static final int TRIES_MAX = 2;
-
-  private final Connection connection;
-  private final Health health;
-  private final MethodDescriptor<Q, R> method;
-  private final Q request;
-  private final Context context;
-  private final long untilNanos;
-  private final boolean hurried;
-  private final CompletableFuture<Result<R>> done = new CompletableFuture<>();
-  private final Result<R> result = new Result<>();
-  private int tries;
-  private volatile boolean cancelled;
-  private volatile ClientCall<Q, R> call;
-
-  /**
-   * hurried: the caller's time is shorter than the gate's, so its end says nothing about the gate.
-   */
-  Exchange(
-      Connection connection,
-      Health health,
-      MethodDescriptor<Q, R> method,
-      Q request,
-      Context context,
-      long untilNanos,
-      boolean hurried) {
-    this.connection = connection;
-    this.health = health;
-    this.method = method;
-    this.request = request;
-    this.context = context;
-    this.untilNanos = untilNanos;
-    this.hurried = hurried;
-  }
-
-  /** Never fails. Ends in a thread of the transport. */
-  CompletableFuture<Result<R>> run() {
-    if (health.allows()) {
-      sendInContext();
-    } else {
-      done.complete(result);
-    }
-    return done;
-  }
-
-  /** By the caller; run() ends soon. */
-  void cancel() {
-    cancelled = true;
-    ClientCall<Q, R> underway = call;
-    if (underway != null) {
-      underway.cancel("the caller was cancelled", null);
-    }
-  }
-
-  private void sendInContext() {
-    context.run(this::send);
-  }
-
-  private void send() {
-    tries++;
-    long leftNanos = Math.max(0, untilNanos - System.nanoTime());
-    CallOptions options = CallOptions.DEFAULT.withDeadlineAfter(leftNanos, TimeUnit.NANOSECONDS);
-    ClientCall<Q, R> sending = connection.channel().newCall(method, options);
-    call = sending;
-    ClientCalls.asyncUnaryCall(sending, request, new Observer(sending));
-    if (cancelled) {
-      cancel(); // it came before there was a call to cancel
-    }
-  }
-
-  private final class Observer implements StreamObserver<R> {
-    private final ClientCall<Q, R> of;
-    private R response;
-
-    Observer(ClientCall<Q, R> of) {
-      this.of = of;
+        /** The caller's own time ended before the gate answered. */
+        boolean ranOutOfTime;
     }
 
-    @Override
-    public void onNext(R value) {
-      response = value;
+    // A connection that broke is worth a second try on a fresh one; both carry the same ids, so
+    // that
+    // the gate decides once.
+    private static final int TRIES_MAX = 2;
+
+    private final Connection connection;
+    private final Health health;
+    private final MethodDescriptor<Q, R> method;
+    private final Q request;
+    private final Context context;
+    private final long untilNanos;
+    private final boolean hurried;
+    private final CompletableFuture<Result<R>> done = new CompletableFuture<>();
+    private final Result<R> result = new Result<>();
+    private int tries;
+    private volatile boolean cancelled;
+    private volatile ClientCall<Q, R> call;
+
+    /**
+     * hurried: the caller's time is shorter than the gate's, so its end says nothing about the
+     * gate.
+     */
+    Exchange(
+            Connection connection,
+            Health health,
+            MethodDescriptor<Q, R> method,
+            Q request,
+            Context context,
+            long untilNanos,
+            boolean hurried) {
+        this.connection = connection;
+        this.health = health;
+        this.method = method;
+        this.request = request;
+        this.context = context;
+        this.untilNanos = untilNanos;
+        this.hurried = hurried;
     }
 
-    @Override
-    public void onCompleted() {
-      result.response = response;
-      health.gateAnswered();
-      done.complete(result);
+    /** Never fails. Ends in a thread of the transport. */
+    CompletableFuture<Result<R>> run() {
+        if (health.allows()) {
+            sendInContext();
+        } else {
+            done.complete(result);
+        }
+        return done;
     }
 
-    @Override
-    public void onError(Throwable error) {
-      boolean wasSent = of.getAttributes().get(Grpc.TRANSPORT_ATTR_REMOTE_ADDR) != null;
-      failed(error, wasSent);
+    /** By the caller; run() ends soon. */
+    void cancel() {
+        cancelled = true;
+        ClientCall<Q, R> underway = call;
+        if (underway != null) {
+            underway.cancel("the caller was cancelled", null);
+        }
     }
-  }
 
-  private void failed(Throwable error, boolean wasSent) {
-    Status status = Status.fromThrowable(error);
-    if (!Wire.isNoAnswer(status, error)) {
-      result.refusal = Wire.refusal(status, error);
-      health.gateAnswered();
-      done.complete(result);
-      return;
+    private void sendInContext() {
+        context.run(this::send);
     }
-    result.maybeDecided |= wasSent; // without a peer the question never left
-    if (cancelled || isCancelled(context)) {
-      result.cancelled = true;
-      done.complete(result);
-      return;
-    }
-    boolean isOver = System.nanoTime() - untilNanos >= 0;
-    boolean timedOut = status.getCode() == Status.Code.DEADLINE_EXCEEDED || context.isCancelled();
-    if (!timedOut && !isOver && tries < TRIES_MAX) {
-      sendInContext();
-      return;
-    }
-    result.ranOutOfTime = hurried && (timedOut || isOver);
-    if (!(timedOut && hurried)) {
-      health.gateFailed();
-    }
-    done.complete(result);
-  }
 
-  /** By the caller, as against its deadline. */
-  static boolean isCancelled(Context context) {
-    return context.isCancelled() && !(context.cancellationCause() instanceof TimeoutException);
-  }
+    private void send() {
+        tries++;
+        long leftNanos = Math.max(0, untilNanos - System.nanoTime());
+        CallOptions options =
+                CallOptions.DEFAULT.withDeadlineAfter(leftNanos, TimeUnit.NANOSECONDS);
+        try {
+            ClientCall<Q, R> sending = connection.channel().newCall(method, options);
+            call = sending;
+            ClientCalls.asyncUnaryCall(sending, request, new Observer(sending));
+        } catch (RuntimeException error) {
+            failed(error, false); // of an interceptor of the application
+        }
+        if (cancelled) {
+            cancel(); // it came before there was a call to cancel
+        }
+    }
+
+    private final class Observer implements StreamObserver<R> {
+        private final ClientCall<Q, R> of;
+        private R response;
+
+        Observer(ClientCall<Q, R> of) {
+            this.of = of;
+        }
+
+        @Override
+        public void onNext(R value) {
+            response = value;
+        }
+
+        @Override
+        public void onCompleted() {
+            result.response = response;
+            health.gateAnswered();
+            done.complete(result);
+        }
+
+        @Override
+        public void onError(Throwable error) {
+            boolean wasSent = of.getAttributes().get(Grpc.TRANSPORT_ATTR_REMOTE_ADDR) != null;
+            failed(error, wasSent);
+        }
+    }
+
+    private void failed(Throwable error, boolean wasSent) {
+        Status status = Status.fromThrowable(error);
+        if (!Wire.isNoAnswer(status, error)) {
+            result.refusal = Wire.refusal(status, error);
+            health.gateAnswered();
+            done.complete(result);
+            return;
+        }
+        result.maybeDecided |= wasSent; // without a peer the question never left
+        if (cancelled || isCancelled(context)) {
+            result.cancelled = true;
+            done.complete(result);
+            return;
+        }
+        boolean isOver = System.nanoTime() - untilNanos >= 0;
+        boolean timedOut =
+                status.getCode() == Status.Code.DEADLINE_EXCEEDED || context.isCancelled();
+        if (!timedOut && !isOver && tries < TRIES_MAX) {
+            sendInContext();
+            return;
+        }
+        result.ranOutOfTime = hurried && (timedOut || isOver);
+        if (!(timedOut && hurried)) {
+            health.gateFailed();
+        }
+        done.complete(result);
+    }
+
+    /** By the caller, as against its deadline. */
+    static boolean isCancelled(Context context) {
+        return context.isCancelled() && !(context.cancellationCause() instanceof TimeoutException);
+    }
 }

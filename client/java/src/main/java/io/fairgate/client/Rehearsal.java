@@ -14,38 +14,44 @@ import io.grpc.protobuf.ProtoUtils;
  * the classes alone takes longer than a question may. The gate is asked for its health.
  */
 final class Rehearsal {
-  // No field of request or response is of interest.
-  private static final MethodDescriptor<Empty, Empty> CHECK =
-      MethodDescriptor.<Empty, Empty>newBuilder()
-          .setType(MethodDescriptor.MethodType.UNARY)
-          .setFullMethodName("grpc.health.v1.Health/Check")
-          .setRequestMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
-          .setResponseMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
-          .build();
+    // No field of request or response is of interest.
+    private static final MethodDescriptor<Empty, Empty> CHECK =
+            MethodDescriptor.<Empty, Empty>newBuilder()
+                    .setType(MethodDescriptor.MethodType.UNARY)
+                    .setFullMethodName("grpc.health.v1.Health/Check")
+                    .setRequestMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
+                    .setResponseMarshaller(ProtoUtils.marshaller(Empty.getDefaultInstance()))
+                    .build();
 
-  private Rehearsal() {}
+    private Rehearsal() {}
 
-  /** Whatever comes of it, within that time. */
-  static void run(Connection connection, long timeoutNanos) {
-    Health nobodys = new Health(GateOptions.builder().breakerFailures(0).build());
-    long untilNanos = System.nanoTime() + timeoutNanos;
-    Context context = Context.current().fork();
-    new Exchange<>(
-            connection, nobodys, CHECK, Empty.getDefaultInstance(), context, untilNanos, true)
-        .run()
-        .join();
-    readAnAnswer();
-  }
-
-  private static void readAnAnswer() {
-    Question question = Question.builder("", "").tokens(1).build();
-    AdmitResponse.Builder answer = AdmitResponse.newBuilder();
-    answer.setGrant(Grant.newBuilder().putAllDebited(question.cost()));
-    AdmissionServiceGrpc.getAdmitMethod().streamRequest(Wire.admitRequest(question).build());
-    try {
-      Wire.admitOutcome(AdmitResponse.parseFrom(answer.build().toByteString()));
-    } catch (InvalidProtocolBufferException never) {
-      throw new IllegalStateException(never);
+    /** Whatever comes of it, within that time. */
+    static void run(Connection connection, long timeoutNanos) {
+        Health nobodys = new Health(GateOptions.builder().breakerFailures(0).build());
+        long untilNanos = System.nanoTime() + timeoutNanos;
+        Context context = Context.current().fork();
+        new Exchange<>(
+                        connection,
+                        nobodys,
+                        CHECK,
+                        Empty.getDefaultInstance(),
+                        context,
+                        untilNanos,
+                        true)
+                .run()
+                .join();
+        readAnAnswer();
     }
-  }
+
+    private static void readAnAnswer() {
+        Question question = Question.builder("", "").tokens(1).build();
+        AdmitResponse.Builder answer = AdmitResponse.newBuilder();
+        answer.setGrant(Grant.newBuilder().putAllDebited(question.cost()));
+        AdmissionServiceGrpc.getAdmitMethod().streamRequest(Wire.admitRequest(question).build());
+        try {
+            Wire.admitOutcome(AdmitResponse.parseFrom(answer.build().toByteString()));
+        } catch (InvalidProtocolBufferException never) {
+            throw new IllegalStateException(never);
+        }
+    }
 }

@@ -12,7 +12,7 @@ import java.util.Map;
  * @param leaseExpiresIn the lease's new life after {@code EXTENDED}, zero otherwise
  */
 public record ReleaseReport(
-    ReleaseResult result,
-    Map<String, Double> refunded,
-    boolean degraded,
-    Duration leaseExpiresIn) {}
+        ReleaseResult result,
+        Map<String, Double> refunded,
+        boolean degraded,
+        Duration leaseExpiresIn) {}

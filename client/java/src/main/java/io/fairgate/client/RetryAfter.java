@@ -21,130 +21,142 @@ import java.util.stream.Stream;
 
 /** How long a refusal says to wait. */
 final class RetryAfter {
-  private static final double MAX_S = 24 * 3600;
-  // A bare number above this is an instant since 1970, not a wait: nobody waits thirty years.
-  private static final double EPOCH_MIN_S = 1e9;
-  private static final double EPOCH_MIN_MS = 1e12;
-  private static final String SPAN = "(\\d+(?:\\.\\d+)?)(ms|s|m|h|d)";
-  private static final Pattern SPAN_PATTERN = Pattern.compile(SPAN);
-  private static final Pattern SPANS_PATTERN = Pattern.compile("(?:" + SPAN + ")+");
-  private static final Pattern NUMBER_PATTERN = Pattern.compile("\\d+(?:\\.\\d+)?");
-  // Of a limit: x-ratelimit-reset-tokens, anthropic-ratelimit-input-tokens-reset, x-ratelimit-reset
-  private static final Pattern LIMIT_PATTERN =
-      Pattern.compile(
-          "(?:x-|anthropic-)?ratelimit(?:-([a-z-]+?))?-(limit|remaining|reset)(?:-([a-z-]+))?");
-  private static final Map<String, Double> UNITS_S =
-      Map.of("ms", 0.001, "s", 1.0, "m", 60.0, "h", 3600.0, "d", 86400.0);
-  private static final List<Function<String, Instant>> DATES =
-      List.of(
-          text -> OffsetDateTime.parse(text).toInstant(),
-          text -> LocalDateTime.parse(text).toInstant(ZoneOffset.UTC),
-          text -> ZonedDateTime.parse(text, DateTimeFormatter.RFC_1123_DATE_TIME).toInstant());
+    private static final double MAX_S = 24 * 3600;
+    // A bare number above this is an instant since 1970, not a wait: nobody waits thirty years.
+    private static final double EPOCH_MIN_S = 1e9;
+    private static final double EPOCH_MIN_MS = 1e12;
+    private static final String SPAN = "(\\d+(?:\\.\\d+)?)(ms|s|m|h|d)";
+    private static final Pattern SPAN_PATTERN = Pattern.compile(SPAN);
+    private static final Pattern SPANS_PATTERN = Pattern.compile("(?:" + SPAN + ")+");
+    private static final Pattern NUMBER_PATTERN = Pattern.compile("\\d+(?:\\.\\d+)?");
+    // Of a limit: x-ratelimit-reset-tokens, anthropic-ratelimit-input-tokens-reset,
+    // x-ratelimit-reset
+    private static final Pattern LIMIT_PATTERN =
+            Pattern.compile(
+                    "(?:x-|anthropic-)?ratelimit(?:-([a-z-]+?))?-(limit|remaining|reset)(?:-([a-z-]+))?");
+    private static final Map<String, Double> UNITS_S =
+            Map.of("ms", 0.001, "s", 1.0, "m", 60.0, "h", 3600.0, "d", 86400.0);
+    private static final List<Function<String, Instant>> DATES =
+            List.of(
+                    text -> OffsetDateTime.parse(text).toInstant(),
+                    text -> LocalDateTime.parse(text).toInstant(ZoneOffset.UTC),
+                    text ->
+                            ZonedDateTime.parse(text, DateTimeFormatter.RFC_1123_DATE_TIME)
+                                    .toInstant());
 
-  private RetryAfter() {}
+    private RetryAfter() {}
 
-  /**
-   * In this order: retry-after-ms; retry-after; retryDelay of a google.rpc.RetryInfo in the body;
-   * the longest reset among the limits that have nothing left or do not say. Header names are in
-   * lower case.
-   */
-  static Optional<Duration> of(Map<String, String> headers, Object body, Instant now) {
-    Optional<Duration> milliseconds =
-        number(headers.get("retry-after-ms")).map(ms -> clamped(ms / 1000));
-    return milliseconds
-        .or(() -> parse(headers.get("retry-after"), now))
-        .or(() -> parse(googleDelay(body), now))
-        .or(
-            () ->
-                resets(headers)
-                    .flatMap(text -> parse(text, now).stream())
-                    .max(Duration::compareTo));
-  }
-
-  /** Of the limits that are used up. Negative limits are placeholders, not limits. */
-  private static Stream<String> resets(Map<String, String> headers) {
-    Map<String, Map<String, String>> limits = new HashMap<>();
-    headers.forEach(
-        (name, value) -> {
-          Matcher match = LIMIT_PATTERN.matcher(name);
-          if (match.matches()) {
-            String of = match.group(1) != null ? match.group(1) : String.valueOf(match.group(3));
-            limits.computeIfAbsent(of, key -> new HashMap<>()).put(match.group(2), value);
-          }
-        });
-    return limits.values().stream()
-        .filter(RetryAfter::isUsedUp)
-        .map(limit -> limit.get("reset"))
-        .filter(Objects::nonNull);
-  }
-
-  private static boolean isUsedUp(Map<String, String> limit) {
-    String remaining = limit.getOrDefault("remaining", "0");
-    if (limit.getOrDefault("limit", "").startsWith("-") || remaining.startsWith("-")) {
-      return false;
+    /**
+     * In this order: retry-after-ms; retry-after; retryDelay of a google.rpc.RetryInfo in the body;
+     * the longest reset among the limits that have nothing left or do not say. Header names are in
+     * lower case.
+     */
+    static Optional<Duration> of(Map<String, String> headers, Object body, Instant now) {
+        Optional<Duration> milliseconds =
+                number(headers.get("retry-after-ms")).map(ms -> clamped(ms / 1000));
+        return milliseconds
+                .or(() -> parse(headers.get("retry-after"), now))
+                .or(() -> parse(googleDelay(body), now))
+                .or(
+                        () ->
+                                resets(headers)
+                                        .flatMap(text -> parse(text, now).stream())
+                                        .max(Duration::compareTo));
     }
-    return number(remaining).orElse(0.0) == 0;
-  }
 
-  private static String googleDelay(Object body) {
-    Object error = Json.get(body, "error");
-    // The SDKs give what is in the field "error".
-    if (Json.get(error == null ? body : error, "details") instanceof Iterable<?> details) {
-      for (Object detail : details) {
-        if (Json.get(detail, "retryDelay") instanceof String delay) {
-          return delay;
+    /** Of the limits that are used up. Negative limits are placeholders, not limits. */
+    private static Stream<String> resets(Map<String, String> headers) {
+        Map<String, Map<String, String>> limits = new HashMap<>();
+        headers.forEach(
+                (name, value) -> {
+                    Matcher match = LIMIT_PATTERN.matcher(name);
+                    if (match.matches()) {
+                        String of =
+                                match.group(1) != null
+                                        ? match.group(1)
+                                        : String.valueOf(match.group(3));
+                        limits.computeIfAbsent(of, key -> new HashMap<>())
+                                .put(match.group(2), value);
+                    }
+                });
+        return limits.values().stream()
+                .filter(RetryAfter::isUsedUp)
+                .map(limit -> limit.get("reset"))
+                .filter(Objects::nonNull);
+    }
+
+    private static boolean isUsedUp(Map<String, String> limit) {
+        String remaining = limit.getOrDefault("remaining", "0");
+        if (limit.getOrDefault("limit", "").startsWith("-") || remaining.startsWith("-")) {
+            return false;
         }
-      }
+        return number(remaining).orElse(0.0) == 0;
     }
-    return null;
-  }
 
-  /**
-   * Spans ("6m0s", "20ms"), seconds ("55", "0.5"), seconds or milliseconds since 1970, RFC 3339 and
-   * HTTP dates. An instant that is over is a wait of 0. Empty: none of these.
-   */
-  private static Optional<Duration> parse(String text, Instant now) {
-    if (text == null) {
-      return Optional.empty();
+    private static String googleDelay(Object body) {
+        Object error = Json.get(body, "error");
+        // The SDKs give what is in the field "error".
+        if (Json.get(error == null ? body : error, "details") instanceof Iterable<?> details) {
+            for (Object detail : details) {
+                if (Json.get(detail, "retryDelay") instanceof String delay) {
+                    return delay;
+                }
+            }
+        }
+        return null;
     }
-    if (SPANS_PATTERN.matcher(text).matches()) {
-      return Optional.of(
-          clamped(SPAN_PATTERN.matcher(text).results().mapToDouble(RetryAfter::seconds).sum()));
+
+    /**
+     * Spans ("6m0s", "20ms"), seconds ("55", "0.5"), seconds or milliseconds since 1970, RFC 3339
+     * and HTTP dates. An instant that is over is a wait of 0. Empty: none of these.
+     */
+    private static Optional<Duration> parse(String text, Instant now) {
+        if (text == null) {
+            return Optional.empty();
+        }
+        if (SPANS_PATTERN.matcher(text).matches()) {
+            return Optional.of(
+                    clamped(
+                            SPAN_PATTERN
+                                    .matcher(text)
+                                    .results()
+                                    .mapToDouble(RetryAfter::seconds)
+                                    .sum()));
+        }
+        return number(text)
+                .map(value -> value >= EPOCH_MIN_MS ? value / 1000 : value)
+                .map(value -> value >= EPOCH_MIN_S ? value - seconds(now) : value)
+                .or(() -> date(text).map(instant -> seconds(instant) - seconds(now)))
+                .map(RetryAfter::clamped);
     }
-    return number(text)
-        .map(value -> value >= EPOCH_MIN_MS ? value / 1000 : value)
-        .map(value -> value >= EPOCH_MIN_S ? value - seconds(now) : value)
-        .or(() -> date(text).map(instant -> seconds(instant) - seconds(now)))
-        .map(RetryAfter::clamped);
-  }
 
-  private static double seconds(MatchResult span) {
-    return Double.parseDouble(span.group(1)) * UNITS_S.get(span.group(2));
-  }
-
-  private static double seconds(Instant instant) {
-    return instant.toEpochMilli() / 1000.0;
-  }
-
-  private static Optional<Instant> date(String text) {
-    for (Function<String, Instant> parser : DATES) {
-      try {
-        return Optional.of(parser.apply(text));
-      } catch (DateTimeParseException another) {
-        continue;
-      }
+    private static double seconds(MatchResult span) {
+        return Double.parseDouble(span.group(1)) * UNITS_S.get(span.group(2));
     }
-    return Optional.empty();
-  }
 
-  private static Optional<Double> number(String text) {
-    return text != null && NUMBER_PATTERN.matcher(text).matches()
-        ? Optional.of(Double.valueOf(text))
-        : Optional.empty();
-  }
+    private static double seconds(Instant instant) {
+        return instant.toEpochMilli() / 1000.0;
+    }
 
-  /** Whole milliseconds, so that every client says the same. */
-  private static Duration clamped(double seconds) {
-    return Duration.ofMillis((long) Math.rint(1000 * Math.min(Math.max(0, seconds), MAX_S)));
-  }
+    private static Optional<Instant> date(String text) {
+        for (Function<String, Instant> parser : DATES) {
+            try {
+                return Optional.of(parser.apply(text));
+            } catch (DateTimeParseException another) {
+                continue;
+            }
+        }
+        return Optional.empty();
+    }
+
+    private static Optional<Double> number(String text) {
+        return text != null && NUMBER_PATTERN.matcher(text).matches()
+                ? Optional.of(Double.valueOf(text))
+                : Optional.empty();
+    }
+
+    /** Whole milliseconds, so that every client says the same. */
+    private static Duration clamped(double seconds) {
+        return Duration.ofMillis((long) Math.rint(1000 * Math.min(Math.max(0, seconds), MAX_S)));
+    }
 }

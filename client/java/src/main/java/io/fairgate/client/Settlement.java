@@ -13,24 +13,24 @@ import java.util.Optional;
  *     target pauses for it
  */
 public record Settlement(
-    CallOutcome outcome, Map<String, Double> actual, Optional<Duration> retryAfter) {
-  /** Copies the amounts. */
-  public Settlement {
-    actual = Map.copyOf(actual);
-  }
+        CallOutcome outcome, Map<String, Double> actual, Optional<Duration> retryAfter) {
+    /** Copies the amounts. */
+    public Settlement {
+        actual = Map.copyOf(actual);
+    }
 
-  /** How it ended, in your words. */
-  public static Settlement of(CallOutcome outcome) {
-    return new Settlement(outcome, Map.of(), Optional.empty());
-  }
+    /** How it ended, in your words. */
+    public static Settlement of(CallOutcome outcome) {
+        return new Settlement(outcome, Map.of(), Optional.empty());
+    }
 
-  /** Refused by the provider, which asks to wait. */
-  public static Settlement rateLimited(Duration retryAfter) {
-    return new Settlement(CallOutcome.RATE_LIMITED, Map.of(), Optional.of(retryAfter));
-  }
+    /** Refused by the provider, which asks to wait. */
+    public static Settlement rateLimited(Duration retryAfter) {
+        return new Settlement(CallOutcome.RATE_LIMITED, Map.of(), Optional.of(retryAfter));
+    }
 
-  /** With what was used. */
-  public Settlement withActual(Map<String, ? extends Number> actual) {
-    return new Settlement(outcome, Values.amounts(actual), retryAfter);
-  }
+    /** With what was used. */
+    public Settlement withActual(Map<String, ? extends Number> actual) {
+        return new Settlement(outcome, Values.amounts(actual), retryAfter);
+    }
 }

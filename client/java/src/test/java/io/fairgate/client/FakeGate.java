@@ -22,74 +22,77 @@ import java.util.function.Function;
 
 /** Grants unless told otherwise, and keeps what it was asked. */
 final class FakeGate extends AdmissionServiceGrpc.AdmissionServiceImplBase
-    implements AutoCloseable {
-  final List<AdmitRequest> admits = new CopyOnWriteArrayList<>();
-  final List<ReleaseRequest> releases = new CopyOnWriteArrayList<>();
-  volatile BiConsumer<AdmitRequest, StreamObserver<AdmitResponse>> answers =
-      (asked, to) -> reply(to, granting(asked));
-  volatile ReleaseResult result = ReleaseResult.RELEASE_RESULT_SETTLED;
-  private final Server server;
+        implements AutoCloseable {
+    final List<AdmitRequest> admits = new CopyOnWriteArrayList<>();
+    final List<ReleaseRequest> releases = new CopyOnWriteArrayList<>();
+    volatile BiConsumer<AdmitRequest, StreamObserver<AdmitResponse>> answers =
+            (asked, to) -> reply(to, granting(asked));
+    volatile ReleaseResult result = ReleaseResult.RELEASE_RESULT_SETTLED;
+    private final Server server;
 
-  FakeGate() throws IOException {
-    InetAddress loopback = InetAddress.getLoopbackAddress();
-    server =
-        NettyServerBuilder.forAddress(new InetSocketAddress(loopback, 0))
-            .addService(this)
-            .build()
-            .start();
-  }
+    FakeGate() throws IOException {
+        InetAddress loopback = InetAddress.getLoopbackAddress();
+        server =
+                NettyServerBuilder.forAddress(new InetSocketAddress(loopback, 0))
+                        .addService(this)
+                        .build()
+                        .start();
+    }
 
-  /** It answers with these. */
-  FakeGate answering(Function<AdmitRequest, AdmitResponse> answer) {
-    answers = (asked, to) -> reply(to, answer.apply(asked));
-    return this;
-  }
+    /** It answers with these. */
+    FakeGate answering(Function<AdmitRequest, AdmitResponse> answer) {
+        answers = (asked, to) -> reply(to, answer.apply(asked));
+        return this;
+    }
 
-  /** Before this gate; a busy machine is no dead gate. */
-  Gate connect() {
-    return connect(GateOptions.builder());
-  }
+    /** Before this gate; a busy machine is no dead gate. */
+    Gate connect() {
+        return connect(GateOptions.builder());
+    }
 
-  Gate connect(GateOptions.Builder options) {
-    return new Gate(
-        "127.0.0.1:" + server.getPort(), options.rpcTimeout(Duration.ofSeconds(10)).build());
-  }
+    Gate connect(GateOptions.Builder options) {
+        return new Gate(
+                "127.0.0.1:" + server.getPort(),
+                options.rpcTimeout(Duration.ofSeconds(10)).build());
+    }
 
-  @Override
-  public void admit(AdmitRequest asked, StreamObserver<AdmitResponse> to) {
-    admits.add(asked);
-    answers.accept(asked, to);
-  }
+    @Override
+    public void admit(AdmitRequest asked, StreamObserver<AdmitResponse> to) {
+        admits.add(asked);
+        answers.accept(asked, to);
+    }
 
-  @Override
-  public void release(ReleaseRequest asked, StreamObserver<ReleaseResponse> to) {
-    releases.add(asked);
-    reply(to, ReleaseResponse.newBuilder().setResult(result).build());
-  }
+    @Override
+    public void release(ReleaseRequest asked, StreamObserver<ReleaseResponse> to) {
+        releases.add(asked);
+        reply(to, ReleaseResponse.newBuilder().setResult(result).build());
+    }
 
-  @Override
-  public void close() {
-    server.shutdownNow();
-  }
+    @Override
+    public void close() {
+        server.shutdownNow();
+    }
 
-  static <T> void reply(StreamObserver<T> to, T answer) {
-    to.onNext(answer);
-    to.onCompleted();
-  }
+    static <T> void reply(StreamObserver<T> to, T answer) {
+        to.onNext(answer);
+        to.onCompleted();
+    }
 
-  static AdmitResponse granting(AdmitRequest asked) {
-    Grant.Builder grant = Grant.newBuilder().putAllDebited(asked.getCostMap());
-    grant.setLeaseExpiresIn(com.google.protobuf.Duration.newBuilder().setSeconds(60));
-    return answer(asked).setGrant(grant).build();
-  }
+    static AdmitResponse granting(AdmitRequest asked) {
+        Grant.Builder grant = Grant.newBuilder().putAllDebited(asked.getCostMap());
+        grant.setLeaseExpiresIn(com.google.protobuf.Duration.newBuilder().setSeconds(60));
+        return answer(asked).setGrant(grant).build();
+    }
 
-  static AdmitResponse deferring(AdmitRequest asked, Duration delay) {
-    return answer(asked).setDefer(Defer.newBuilder().setRetryDelay(Wire.toProto(delay))).build();
-  }
+    static AdmitResponse deferring(AdmitRequest asked, Duration delay) {
+        return answer(asked)
+                .setDefer(Defer.newBuilder().setRetryDelay(Wire.toProto(delay)))
+                .build();
+    }
 
-  private static AdmitResponse.Builder answer(AdmitRequest asked) {
-    return AdmitResponse.newBuilder()
-        .setRequestId(asked.getRequestId())
-        .setAttempt(asked.getAttempt());
-  }
+    private static AdmitResponse.Builder answer(AdmitRequest asked) {
+        return AdmitResponse.newBuilder()
+                .setRequestId(asked.getRequestId())
+                .setAttempt(asked.getAttempt());
+    }
 }

@@ -137,36 +137,52 @@ def new_runs_are_new_requests(engine: Engine, name: str) -> None:
     _charged_once(engine, name, sends, unsent=0)
 
 
-def shares(engine: Engine, name: str, *, works_per_class: int, rate: float) -> None:
-    """So many workflows in each class at once: all finish, each charged once, and classes share as weighted."""
+def shares(engine: Engine, name: str, *, works: int, rate: float) -> None:
+    """So many workflows at once, in three classes: all finish, each charged once, and classes share as weighted.
+
+    A class has as many as its weight says, so that all have a backlog until nearly the end.
+    """
     dimension = {**DIMENSION, "limit": rate, "window": "1s"}
     engine.gate.configure(
         name,
         dimensions=[dimension],
         classes=[{"name": priority, "weight": weight} for priority, weight in WEIGHTS.items()],
     )
-    works = [
+    parts = {priority: works * weight // sum(WEIGHTS.values()) for priority, weight in WEIGHTS.items()}
+    all_works = [
         Work(work=f"{name}-{priority}-{n}", target=name, upstream=engine.upstream.url, priority=priority)
-        for n, priority in itertools.product(range(works_per_class), WEIGHTS)
+        for n, priority in itertools.product(range(max(parts.values())), WEIGHTS)
+        if n < parts[priority]
     ]
     began = time.monotonic()
-    handles = [engine.submit(work) for work in works]  # before there is a worker: all ask at once
+    handles = [engine.submit(work) for work in all_works]  # before there is a worker: all ask at once
     with engine.worker(WorkerOptions(slots=200)):
+        eventually("all have asked", lambda: _asked(engine, name) == len(all_works), 120)
+        all_asked_at = time.monotonic()
         for handle in handles:
             engine.wait(handle, 240)
-    sends = engine.upstream.sends(*(work.work for work in works))
+    sends = engine.upstream.sends(*(work.work for work in all_works))
     print(f"{len(sends)} sends, {time.monotonic() - began:.1f} s, {engine.gate.state(name)}")
-    assert len({send.work for send in sends}) == len(sends) == len(works)
+    assert len({send.work for send in sends}) == len(sends) == len(all_works)
     assert not any(send.degraded for send in sends)
     _charged_once(engine, name, sends, unsent=0)
-    # All classes have a backlog until the heaviest runs dry; the first and last of it are left out.
-    until = max(send.at for send in sends if send.priority == "high")
-    backlogged = [send for send in sends if send.at <= until][works_per_class // 10 : -works_per_class // 5]
+    # From then on all classes have a backlog, until the first of them runs dry. The last few of a class are left out: who is
+    # late then is late by the engine.
+    dry = [max(send.at for send in sends[: -works // 10] if send.priority == priority) for priority in WEIGHTS]
+    until = min(dry)
+    backlogged = [send for send in sends if all_asked_at <= send.at <= until]
     got = Counter(send.priority for send in backlogged)
+    print(f"{all_asked_at - began:.1f} s until all had asked, {until - began:.1f} s to the end of the backlog: {got}")
+    assert len(backlogged) >= works / 3, "too few to tell"
     for priority, weight in WEIGHTS.items():
         share = got[priority] / len(backlogged)
         due = weight / sum(WEIGHTS.values())
         assert abs(share - due) <= 0.05, (got, share, due)
+
+
+def _asked(engine: Engine, name: str) -> int:
+    state = engine.gate.state(name)
+    return int(state["grants_total"] + state["waiters"])
 
 
 def gate_away(engine: Engine, name: str) -> None:

@@ -1,0 +1,128 @@
+"""Temporal as an engine of scenarios.py: its development server, and a worker in one language."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, TypeVar
+
+from common import CLIENT_PATH, HERE, Gate, Program, Upstream, Work, WorkerOptions, eventually, free_port, stopping
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
+
+START_TIMEOUT_S = 30
+_T = TypeVar("_T")
+
+
+class Server:
+    """The development server, and a client of it whose loop runs on a thread."""
+
+    def __init__(self, folder: pathlib.Path, dynamic_config: dict[str, str] | None = None) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        binary = pathlib.Path(sys.executable).parent / "temporal"
+        command: list[object] = [binary, "server", "start-dev", "--headless", "--log-level", "error"]
+        command += ["--ip", "127.0.0.1", "--port", self.address.split(":")[1]]
+        # One partition: what a worker polls first is what was scheduled first.
+        config = {"matching.numTaskqueueReadPartitions": "1", "matching.numTaskqueueWritePartitions": "1"}
+        for key, value in {**config, **(dynamic_config or {})}.items():
+            command += ["--dynamic-config-value", f"{key}={value}"]
+        self._program = Program(command, folder / "temporal.log")
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self.client: Client = eventually("the server answers", self._connected, START_TIMEOUT_S)
+
+    def _connected(self) -> Client | None:
+        assert self._program.running, self._program.text()
+        with contextlib.suppress(RuntimeError):
+            return self.run(Client.connect(self.address))
+        return None
+
+    def run(self, work: Coroutine[Any, Any, _T], timeout_s: float = 60) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._program.stop()
+
+
+@dataclasses.dataclass(frozen=True)
+class Language:
+    """How to start its worker, which takes `run SERVER QUEUE GATE OPTIONS` and `replay FILE`."""
+
+    name: str
+    command: list[object]
+    env: dict[str, str]
+
+
+def python() -> Language:
+    return Language("python", [sys.executable, HERE / "temporal_worker.py"], {"PYTHONPATH": CLIENT_PATH})
+
+
+LANGUAGES: dict[str, Callable[[], Language]] = {"python": python}
+
+
+class Temporal:
+    """See common.Engine."""
+
+    def __init__(
+        self, server: Server, language: Language, gate: Gate, upstream: Upstream, folder: pathlib.Path
+    ) -> None:
+        self.name = f"temporal-{language.name}"
+        self.gate, self.upstream = gate, upstream
+        self._server, self._language, self._folder = server, language, folder
+        self._queue = f"{self.name}-{free_port()}"
+        self._numbers = itertools.count(1)
+
+    @contextlib.contextmanager
+    def worker(self, options: WorkerOptions) -> Iterator[Program]:
+        log = self._folder / f"worker-{next(self._numbers)}.log"
+        arguments = ["run", self._server.address, self._queue, self.gate.address]
+        command = [*self._language.command, *arguments, json.dumps(dataclasses.asdict(options))]
+        with stopping(Program(command, log, self._language.env)) as program:
+            program.wait_for("^ready")
+            yield program
+
+    def submit(self, work: Work) -> WorkflowHandle[Any, Any]:
+        started = self._server.client.start_workflow("Calls", work.json(), id=work.work, task_queue=self._queue)
+        return self._server.run(started)
+
+    def wait(self, handle: WorkflowHandle[Any, Any], timeout_s: float) -> Any:
+        return self._server.run(handle.result(), timeout_s)
+
+    def asleep(self, handle: WorkflowHandle[Any, Any]) -> bool:
+        counts = self.events(handle)
+        return counts["TIMER_STARTED"] > counts["TIMER_FIRED"]
+
+    # For Temporal's own tests
+
+    def history(self, handle: WorkflowHandle[Any, Any]) -> WorkflowHistory:
+        return self._server.run(handle.fetch_history())
+
+    def events(self, handle: WorkflowHandle[Any, Any]) -> collections.Counter[str]:
+        """How many of each type."""
+        history = self.history(handle)
+        return collections.Counter(EventType.Name(event.event_type)[len("EVENT_TYPE_") :] for event in history.events)
+
+    def replay(self, handle: WorkflowHandle[Any, Any]) -> str:
+        """In a process of its own; what it says."""
+        file = self._folder / f"history-{next(self._numbers)}.json"
+        file.write_text(self.history(handle).to_json())
+        command = [str(part) for part in (*self._language.command, "replay", file)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env={**os.environ, **self._language.env}
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def cancel(self, handle: WorkflowHandle[Any, Any]) -> None:
+        self._server.run(handle.cancel())

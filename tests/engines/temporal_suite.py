@@ -1,0 +1,132 @@
+"""The tests of every language on Temporal: test_temporal_LANGUAGE.py imports them and names the language."""
+
+from __future__ import annotations
+
+import common
+import pytest
+import scenarios
+import temporal
+from temporalio.client import WorkflowFailureError
+
+EVENTS_PER_DEFERRAL = 11
+"""An activity's three, a timer's two, and a workflow task's three after each of them."""
+EVENTS_OF_A_CALL = 3 + 3
+"""An activity's, and a workflow task's."""
+EVENTS_OF_A_WORKFLOW = 2 + 3
+"""Its ends, and its first task."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = temporal.Server(tmp_path_factory.mktemp("temporal"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def engine(request, server, gate, upstream, tmp_path_factory):
+    language = temporal.LANGUAGES[request.module.LANGUAGE]()
+    return temporal.Temporal(server, language, gate, upstream, tmp_path_factory.mktemp("workers"))
+
+
+@pytest.fixture
+def name(request, engine):
+    return f"{engine.name}-{request.node.name.removeprefix('test_').translate(str.maketrans('[]', '--'))}"
+
+
+def test_figure_1(engine, name):
+    with_gate = scenarios.figure_1(engine, f"{name}-gate", "adapter")
+    naive = scenarios.figure_1(engine, f"{name}-naive", "naive")
+    print(f"urgent waited {with_gate:.3f} s with the adapter, {naive:.3f} s with naive retry")
+    assert with_gate < 2 < 4 < naive
+
+
+def test_killed_while_deferred(engine, name):
+    scenarios.killed_while_deferred(engine, name)
+
+
+@pytest.mark.parametrize("point", ["granted", "answered"])
+def test_killed_at(engine, name, point):
+    scenarios.killed_at(engine, name, point)
+
+
+def test_retries_are_new_attempts(engine, name):
+    scenarios.retries_are_new_attempts(engine, name)
+
+
+def test_retries_end(engine, name):
+    scenarios.retries_end(engine, name)
+
+
+def test_continue_as_new(engine, name):
+    scenarios.new_runs_are_new_requests(engine, name)
+
+
+def test_shares(engine, name):
+    scenarios.shares(engine, name, works=600, rate=15)
+
+
+def test_gate_away(engine, name):
+    scenarios.gate_away(engine, name)
+
+
+def scarce(engine, name, seconds):
+    """A target with one call per so many seconds."""
+    dimension = {**common.DIMENSION, "limit": 1, "window": f"{seconds}s", "burst_fraction": 1}
+    engine.gate.configure(name, dimensions=[{**dimension, "window_model": "WINDOW_MODEL_SLIDING"}])
+
+
+def test_replay_asks_nothing_and_events_are_few(engine, name):
+    scarce(engine, name, 2)
+    work = common.Work(work=name, target=name, upstream=engine.upstream.url, calls=3)
+    with engine.worker(common.WorkerOptions()):
+        handle = engine.submit(work)
+        engine.wait(handle, 60)
+    before = engine.gate.state(name)
+    assert "replayed" in engine.replay(handle)
+    assert engine.gate.state(name) == before
+    assert len(engine.upstream.sends(name)) == before["charged"] == 3
+    events = engine.events(handle)
+    deferrals = before["admits_total"] - before["grants_total"]
+    assert deferrals >= 2
+    assert events["TIMER_FIRED"] == deferrals, events
+    expected = EVENTS_OF_A_WORKFLOW + 3 * EVENTS_OF_A_CALL + deferrals * EVENTS_PER_DEFERRAL
+    assert sum(events.values()) == expected, events
+
+
+def test_a_deadline_passes(engine, name):
+    """The gate is told what is left of schedule-to-close, and says no at once; the workflow sees why."""
+    scarce(engine, name, 60)
+    first = common.Work(work=f"{name}-1", target=name, upstream=engine.upstream.url)
+    late = common.Work(work=f"{name}-2", target=name, upstream=engine.upstream.url, deadline_s=5)
+    with engine.worker(common.WorkerOptions()):
+        engine.wait(engine.submit(first), 30)
+        with pytest.raises(WorkflowFailureError) as failed:
+            engine.wait(engine.submit(late), 30)
+    cause = failed.value.cause.cause
+    assert (cause.type, cause.non_retryable) == ("fairgate.Rejected", True)
+    assert cause.details[0] == "DEADLINE_UNREACHABLE"
+
+
+def test_a_cancelled_workflow_ends_while_deferred(engine, name):
+    scarce(engine, name, 60)
+    work = common.Work(work=name, target=name, upstream=engine.upstream.url, calls=2)
+    with engine.worker(common.WorkerOptions()):
+        handle = engine.submit(work)
+        common.eventually("it sleeps", lambda: engine.asleep(handle))
+        engine.cancel(handle)
+        with pytest.raises(WorkflowFailureError) as failed:
+            engine.wait(handle, 30)
+    assert type(failed.value.cause).__name__ == "CancelledError"
+
+
+def test_short_waits_can_be_held(engine, name):
+    """With max_hold, a wait below the timer's floor is no deferral."""
+    engine.gate.configure(name, dimensions=[{**common.DIMENSION, "limit": 10, "burst_fraction": 0.1}])
+    work = common.Work(work=name, target=name, upstream=engine.upstream.url, calls=6)
+    with engine.worker(common.WorkerOptions(max_hold_s=1)):
+        handle = engine.submit(work)
+        engine.wait(handle, 60)
+    assert engine.events(handle)["TIMER_STARTED"] == 0
+    state = engine.gate.state(name)
+    assert state["admits_total"] > state["grants_total"] == 6, "nothing was held"

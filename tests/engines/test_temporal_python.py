@@ -1,0 +1,38 @@
+"""The Python adapter on Temporal."""
+
+import pathlib
+import re
+import sys
+
+import common
+from commands import run
+from temporal_suite import *
+
+LANGUAGE = "python"
+CLIENT = common.SOURCE_DIR / "client" / "python"
+
+
+def test_readme_works_when_pasted(server, gate, tmp_path):
+    tokens = {"name": "tokens", "limit": 20000, "window": "10s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("readme", dimensions=[common.DIMENSION, tokens])
+    programs = re.findall(r"```python\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    program = next(program for program in programs if "FairgateInterceptor" in program)
+    program = program.replace("127.0.0.1:50051", gate.address).replace("127.0.0.1:7233", server.address)
+    (tmp_path / "pasted.py").write_text(program.replace("openai-prod", "readme"))
+    output = run(sys.executable, tmp_path / "pasted.py", env=environment())
+    assert output.splitlines() == ["HELLO 0", "HELLO 1", "HELLO 2"]
+    assert gate.state("readme")["admits_total"] > 3
+
+
+def test_example(server, gate):
+    tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("example", dimensions=[common.DIMENSION, tokens])
+    example = CLIENT / "examples" / "temporal_workflow.py"
+    output = run(sys.executable, "-W", "error", example, server.address, gate.address, "example", env=environment())
+    assert re.search(r"^acme: 6 calls, 3840 tokens", output, re.MULTILINE), output
+    assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
+    assert gate.state("example")["admits_total"] > 8
+
+
+def environment():
+    return {"PATH": str(pathlib.Path(sys.executable).parent), "PYTHONPATH": common.CLIENT_PATH}

@@ -8,7 +8,7 @@ trap 'rm -rf "$aside"' EXIT
 
 cd "$here"
 find . -type f \( -name '*.go' -o -name 'go.*' -o -name '*.md' -o -name LICENSE \) ! -name '*.sh' \
-  ! -path './fairgatev1/*' ! -path './tools/*' -exec cp --parents -t "$aside" {} +
+  ! -path './fairgatev1/*' ! -path './tools/*' ! -path './temporal/*' -exec cp --parents -t "$aside" {} +
 "$here/generate.sh" "$aside"
 rm -rf "$target"
 mv "$aside" "$target"

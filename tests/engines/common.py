@@ -92,7 +92,7 @@ class Program:
         """Until the log says so; fails at once when the program ends before."""
 
         def found() -> re.Match[str] | None:
-            match = re.search(pattern, self.text())
+            match = re.search(pattern, self.text(), re.MULTILINE)
             assert match or self.running, f"{self.log.name} ended:\n{self.text()[-4000:]}"
             return match
 

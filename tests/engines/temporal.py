@@ -10,13 +10,27 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
-from common import CLIENT_PATH, HERE, Gate, Program, Upstream, Work, WorkerOptions, eventually, free_port, stopping
+from commands import run
+from common import (
+    BUILD_DIR,
+    CLIENT_PATH,
+    HERE,
+    Gate,
+    Program,
+    Upstream,
+    Work,
+    WorkerOptions,
+    eventually,
+    free_port,
+    stopping,
+)
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 
@@ -68,7 +82,27 @@ def python() -> Language:
     return Language("python", [sys.executable, HERE / "temporal_worker.py"], {"PYTHONPATH": CLIENT_PATH})
 
 
-LANGUAGES: dict[str, Callable[[], Language]] = {"python": python}
+def go() -> Language:
+    """Built here: Go's cache makes that quick when nothing has changed."""
+    program = BUILD_DIR / "engines" / "temporal_go"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    run(HERE / "temporal_go_build.sh", BUILD_DIR / "engines" / "go", program)
+    return Language("go", [program], {})
+
+
+def typescript() -> Language:
+    """Beside the built package, so that its name means that one; the workflow is bundled once."""
+    stage = BUILD_DIR / "client-typescript"
+    folder = stage / "engines"
+    folder.mkdir(exist_ok=True)
+    for file in ("temporal_worker.mjs", "temporal_workflow.mjs"):
+        shutil.copy(HERE / file, folder)
+    command: list[object] = [stage / "node", folder / "temporal_worker.mjs"]
+    run(*command, "bundle")
+    return Language("typescript", command, {})
+
+
+LANGUAGES: dict[str, Callable[[], Language]] = {"python": python, "go": go, "typescript": typescript}
 
 
 class Temporal:

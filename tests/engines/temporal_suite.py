@@ -63,7 +63,7 @@ def test_continue_as_new(engine, name):
 
 
 def test_shares(engine, name):
-    scenarios.shares(engine, name, works=600, rate=15)
+    scenarios.shares(engine, name, works=600, rate=12)
 
 
 def test_gate_away(engine, name):

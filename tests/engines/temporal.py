@@ -32,6 +32,7 @@ from common import (
     stopping,
 )
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import History
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 
 START_TIMEOUT_S = 30
@@ -71,7 +72,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Language:
-    """How to start its worker, which takes `run SERVER QUEUE GATE OPTIONS` and `replay FILE`."""
+    """How to start its worker, which takes `run SERVER QUEUE GATE OPTIONS` and `replay JSON BYTES`, a history in both forms."""
 
     name: str
     command: list[object]
@@ -149,9 +150,12 @@ class Temporal:
 
     def replay(self, handle: WorkflowHandle[Any, Any]) -> str:
         """In a process of its own; what it says."""
-        file = self._folder / f"history-{next(self._numbers)}.json"
-        file.write_text(self.history(handle).to_json())
-        command = [str(part) for part in (*self._language.command, "replay", file)]
+        history = self.history(handle)
+        json_file = self._folder / f"history-{next(self._numbers)}.json"
+        json_file.write_text(history.to_json())
+        bytes_file = json_file.with_suffix(".bin")
+        bytes_file.write_bytes(History(events=history.events).SerializeToString())
+        command = [str(part) for part in (*self._language.command, "replay", json_file, bytes_file)]
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=120, env={**os.environ, **self._language.env}
         )

@@ -21,7 +21,7 @@ def test_its_own_tests_and_lint(engine):
 
 def test_readme_works_when_pasted(engine, server, gate, tmp_path):
     """As it says: a module of the user's own, with the two of this tree."""
-    tokens = {"name": "tokens", "limit": 20000, "window": "10s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    tokens = {"name": "tokens", "limit": 12000, "window": "8s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     gate.configure("readme", dimensions=[common.DIMENSION, tokens])
     program = re.search(r"```go\n(package main.+?)```", (WORKSPACE / "temporal" / "README.md").read_text(), re.DOTALL)[
         1
@@ -37,8 +37,9 @@ def test_readme_works_when_pasted(engine, server, gate, tmp_path):
     run(GO, "mod", "edit", *edits, cwd=tmp_path, env=environment)
     run(GO, "mod", "tidy", cwd=tmp_path, env=environment)
     output = run(GO, "run", ".", cwd=tmp_path, env=environment)
-    assert output.splitlines() == ["hello 0! <nil>", "hello 1! <nil>", "hello 2! <nil>"]
-    assert gate.state("readme")["admits_total"] > 3
+    assert re.findall(r"^hello.*", output, re.MULTILINE) == ["hello 0! <nil>", "hello 1! <nil>", "hello 2! <nil>"]
+    state = gate.state("readme")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"
 
 
 def test_example(engine, server, gate):
@@ -48,4 +49,5 @@ def test_example(engine, server, gate):
     output = run(GO, "run", example, server.address, gate.address, "example", cwd=WORKSPACE)
     assert re.search(r"^acme: 6 calls, 3840 tokens", output, re.MULTILINE), output
     assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
-    assert gate.state("example")["admits_total"] > 8
+    state = gate.state("example")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"

@@ -13,7 +13,7 @@ CLIENT = common.SOURCE_DIR / "client" / "python"
 
 
 def test_readme_works_when_pasted(server, gate, tmp_path):
-    tokens = {"name": "tokens", "limit": 20000, "window": "10s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    tokens = {"name": "tokens", "limit": 12000, "window": "8s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     gate.configure("readme", dimensions=[common.DIMENSION, tokens])
     programs = re.findall(r"```python\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
     program = next(program for program in programs if "FairgateInterceptor" in program)
@@ -21,7 +21,8 @@ def test_readme_works_when_pasted(server, gate, tmp_path):
     (tmp_path / "pasted.py").write_text(program.replace("openai-prod", "readme"))
     output = run(sys.executable, tmp_path / "pasted.py", env=environment())
     assert output.splitlines() == ["HELLO 0", "HELLO 1", "HELLO 2"]
-    assert gate.state("readme")["admits_total"] > 3
+    state = gate.state("readme")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"
 
 
 def test_example(server, gate):
@@ -31,7 +32,8 @@ def test_example(server, gate):
     output = run(sys.executable, "-W", "error", example, server.address, gate.address, "example", env=environment())
     assert re.search(r"^acme: 6 calls, 3840 tokens", output, re.MULTILINE), output
     assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
-    assert gate.state("example")["admits_total"] > 8
+    state = gate.state("example")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"
 
 
 def environment():

@@ -1,0 +1,55 @@
+"""The TypeScript adapter on Temporal."""
+
+import re
+
+import common
+import pytest
+from commands import run
+from temporal_suite import *
+
+LANGUAGE = "typescript"
+CLIENT = common.SOURCE_DIR / "client" / "typescript"
+STAGE = common.BUILD_DIR / "client-typescript"
+TARGET = ["--ignoreConfig", "--strict", "--skipLibCheck", "--target", "es2022", "--lib", "es2022,esnext.disposable"]
+
+
+def compiled(folder, *files):
+    """Strictly, as a user's programs, beside the built package."""
+    tsc = STAGE / "node_modules" / "typescript" / "bin" / "tsc"
+    run(STAGE / "node", tsc, *TARGET, "--module", "nodenext", "--types", "node", *files, cwd=folder)
+
+
+@pytest.fixture
+def folder(engine, request):
+    folder = STAGE / "engines" / request.node.name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def test_readme_works_when_pasted(folder, server, gate):
+    tokens = {"name": "tokens", "limit": 12000, "window": "8s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("readme", dimensions=[common.DIMENSION, tokens])
+    programs = re.findall(r"```ts\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    workflow = next(program for program in programs if "proxyActivities" in program)
+    worker = next(program for program in programs if "Worker.create" in program)
+    worker = worker.replace("127.0.0.1:50051", gate.address).replace("127.0.0.1:7233", server.address)
+    (folder / "workflows.ts").write_text(workflow)
+    (folder / "worker.ts").write_text(worker.replace("openai-prod", "readme"))
+    compiled(folder, "workflows.ts", "worker.ts")
+    output = run(STAGE / "node", folder / "worker.js")
+    assert re.findall("^HELLO.*", output, re.MULTILINE) == ["HELLO 0", "HELLO 1", "HELLO 2"]
+    state = gate.state("readme")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"
+
+
+def test_example(folder, server, gate):
+    tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("example", dimensions=[common.DIMENSION, tokens])
+    for name in ("temporal-worker.ts", "temporal-workflow.ts"):
+        (folder / name).write_text((CLIENT / "examples" / name).read_text())
+    compiled(folder, "temporal-worker.ts", "temporal-workflow.ts")
+    output = run(STAGE / "node", folder / "temporal-worker.js", server.address, gate.address, "example")
+    assert re.search(r"^acme: 6 calls, 3840 tokens", output, re.MULTILINE), output
+    assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
+    state = gate.state("example")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"

@@ -80,7 +80,8 @@ class Language:
 
 
 def python() -> Language:
-    return Language("python", [sys.executable, HERE / "temporal_worker.py"], {"PYTHONPATH": CLIENT_PATH})
+    path = os.pathsep.join([CLIENT_PATH, os.environ.get("PYTHONPATH", "")])  # another release of the SDK, for example
+    return Language("python", [sys.executable, HERE / "temporal_worker.py"], {"PYTHONPATH": path})
 
 
 def go() -> Language:

@@ -1,7 +1,8 @@
 """Measures the adapters on Temporal and writes their section of FIGURES.md: temporal_figures.py [LANGUAGE...].
 
 Twice as many workflows arrive as the cap lets through, one call each. The dev server's history says how long a deferred
-activity kept its slot (started to failed, the report of the failure included), and what a call leaves behind.
+activity kept its slot (started to failed, the report of the failure included), and what a call leaves behind. A row during
+which the machine's cores were busy is measured again, a few times; the row with the idlest of them stays.
 """
 
 from __future__ import annotations
@@ -31,10 +32,30 @@ TIMERS: dict[str, tuple[dict[str, str], float]] = {
     "timerProcessorMaxTimeShift=1ms": ({"history.timerProcessorMaxTimeShift": '"1ms"'}, 0.02),
 }
 HOLDS_S = (0.0, 1.0)
+BUSY_MAX = 0.7
+"""Of all cores, by whomever: above it the times are those of the neighbours."""
+TRIES = 3
+
+
+def measured(engine: temporal.Temporal, name: str, options: common.WorkerOptions) -> list[str]:
+    """The cells of a row."""
+    tries: list[tuple[float, list[str]]] = []
+    while not tries or (tries[-1][0] > BUSY_MAX and len(tries) < TRIES):
+        used, total = cores()
+        cells = measure(engine, f"{name}-{len(tries)}", options)
+        used_after, total_after = cores()
+        tries.append(((used_after - used) / (total_after - total), cells))
+    busy, cells = min(tries)
+    return [*cells, f"{busy:.0%}{' (busy)' if busy > BUSY_MAX else ''}"]
+
+
+def cores() -> tuple[int, int]:
+    """Time used by all processes, and time in all, in ticks."""
+    ticks = [int(part) for part in pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
 
 
 def measure(engine: temporal.Temporal, name: str, options: common.WorkerOptions) -> list[str]:
-    """The cells of a row."""
     engine.gate.configure(name, dimensions=[{**common.DIMENSION, "limit": RATE}])
     handles: list[Any] = []
     with engine.worker(options):
@@ -88,7 +109,13 @@ def percentile(values: list[float], rank: int) -> float:
 
 def main(languages: list[str]) -> None:
     header = ["language", "timers of the server", "`max_hold`", "slot of a deferral, ms p50 / p95"]
-    header += ["slot of a call, ms p50 / p95", "Admits a call", "history events a call", "of the cap used"]
+    header += [
+        "slot of a call, ms p50 / p95",
+        "Admits a call",
+        "history events a call",
+        "of the cap used",
+        "cores busy",
+    ]
     rows = [header, ["---"] * len(header)]
     with contextlib.ExitStack() as stack:
         root = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-figures-")))
@@ -107,13 +134,13 @@ def main(languages: list[str]) -> None:
                 for hold_s in HOLDS_S:
                     options = common.WorkerOptions(timer_floor_s=floor_s, max_hold_s=hold_s)
                     name = f"figures-{language}-{number}-{hold_s}"
-                    row = [language, timers, f"{hold_s:g} s", *measure(engine, name, options)]
+                    row = [language, timers, f"{hold_s:g} s", *measured(engine, name, options)]
                     print(" | ".join(row), flush=True)
                     rows.append(row)
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    load = os.getloadavg()[0]
     text = f"""By `temporal_figures.py`: {2 * RATE} workflows a second arrive, of one call each, at a cap of {RATE}/s; {CALLS} in all.
-Dev server, gate, worker and upstream on {os.cpu_count()} cores (load average at the end {load:.1f}, nice {os.nice(0)}).
+Dev server, gate, worker and upstream on {os.cpu_count()} cores, nice {os.nice(0)}. Times of rows with
+busy cores are those of the neighbours as well.
 
 {table}
 

@@ -35,7 +35,7 @@ def test_no_policy_stays_none_without_failures():
 
 
 def test_long_ids_fit_the_contract():
-    info = ActivityEnvironment.default_info()
+    info = ActivityEnvironment().info
     short = temporal._request_id(info)
     assert short == f"{info.workflow_id}/{info.workflow_run_id}/{info.activity_id}"
     ids = {temporal._request_id(dataclasses.replace(info, workflow_id="w" * 500 + end)) for end in "ab"}

@@ -85,7 +85,7 @@ class _Step:
             self._before = PayloadConverter.default.from_payload(headers[HEADER])
 
     def question(self) -> ActivityQuestion:
-        if self._info.is_local or not self._info.in_workflow:
+        if self._info.is_local or not self._info.workflow_id:
             # A local activity that is lost with its workflow task is run again as the same attempt.
             raise ApplicationError(
                 "only a workflow's activities that are not local can ask the gate", non_retryable=True

@@ -275,6 +275,8 @@ class WorkerOptions:
     """"granted" or "answered": kills itself there."""
     fail_sends: int = 0
     """So many first sends of each step fail in the worker after they were answered, as with a broken connection."""
+    part: str = ""
+    """"workflows" or "steps": runs these alone, where an engine has workers of either; empty: both."""
     timer_floor_s: float = 1.0
     max_hold_s: float = 0.0
 

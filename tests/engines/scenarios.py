@@ -91,7 +91,7 @@ def _charged_once(engine: Engine, name: str, sends: list[Send], *, unsent: int) 
     assert state["grants_total"] == state["charged"] == len(sends) + unsent, state
 
 
-def retries_are_new_attempts(engine: Engine, name: str) -> None:
+def retries_are_new_attempts(engine: Engine, name: str, part: str = "") -> None:
     """A send that failed is sent again as the next attempt, under a cap that defers in between; none is used up twice.
 
     The step may be done three times and fails twice: with a deferral counted as an attempt it would not finish.
@@ -99,7 +99,7 @@ def retries_are_new_attempts(engine: Engine, name: str) -> None:
     dimension = {**DIMENSION, "limit": 1, "window": "2s", "window_model": "WINDOW_MODEL_SLIDING", "burst_fraction": 1}
     engine.gate.configure(name, dimensions=[dimension])
     work = Work(work=f"{name}-w", target=name, upstream=engine.upstream.url, calls=2, attempts_max=3)
-    with engine.worker(WorkerOptions(fail_sends=2)):
+    with engine.worker(WorkerOptions(fail_sends=2, part=part)):
         engine.wait(engine.submit(work), 90)
     sends = engine.upstream.sends(work.work)
     assert [send.attempt for send in sends] == [1, 2, 3, 1, 2, 3], sends

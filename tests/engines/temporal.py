@@ -163,5 +163,11 @@ class Temporal:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
+    def beside(self, language: Language) -> Temporal:
+        """For a worker in another language on the same task queue."""
+        other = Temporal(self._server, language, self.gate, self.upstream, self._folder)
+        other._queue, other._numbers = self._queue, self._numbers
+        return other
+
     def cancel(self, handle: WorkflowHandle[Any, Any]) -> None:
         self._server.run(handle.cancel())

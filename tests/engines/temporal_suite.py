@@ -120,6 +120,14 @@ def test_a_cancelled_workflow_ends_while_deferred(engine, name):
     assert type(failed.value.cause).__name__ == "CancelledError"
 
 
+def with_the_other_part_in_python(engine, name, part):
+    """What is passed between the two is the same in all languages: retries and deferrals are counted over both."""
+    other = {"workflows": "steps", "steps": "workflows"}[part]
+    python = engine.beside(temporal.python())
+    with python.worker(common.WorkerOptions(part=other, fail_sends=2)):
+        scenarios.retries_are_new_attempts(engine, name, part=part)
+
+
 def test_short_waits_can_be_held(engine, name):
     """With max_hold, a wait below the timer's floor is no deferral."""
     engine.gate.configure(name, dimensions=[{**common.DIMENSION, "limit": 10, "burst_fraction": 0.1}])

@@ -59,8 +59,8 @@ async function run(server, queue, gateAddress, options) {
   const worker = await Worker.create({
     connection: await NativeConnection.connect({ address: server }),
     taskQueue: queue,
-    workflowBundle: { codePath: bundle },
-    activities: activities(gate, options),
+    ...(options.part === "steps" ? {} : { workflowBundle: { codePath: bundle } }),
+    ...(options.part === "workflows" ? {} : { activities: activities(gate, options) }),
     interceptors: {
       activity: fairgateInterceptors({
         timerFloorMs: seconds(options.timer_floor_s),

@@ -75,8 +75,8 @@ async def run(server: str, queue: str, gate_address: str, options: dict[str, Any
         async with Worker(
             client,
             task_queue=queue,
-            workflows=[Calls],
-            activities=[steps.call],
+            workflows=[] if options["part"] == "steps" else [Calls],
+            activities=[] if options["part"] == "workflows" else [steps.call],
             interceptors=[interceptor],
             max_concurrent_activities=options["slots"],
             sticky_queue_schedule_to_start_timeout=timedelta(

@@ -4,6 +4,7 @@ import os
 import re
 
 import common
+import pytest
 from commands import run
 from temporal_suite import *
 
@@ -51,3 +52,8 @@ def test_example(engine, server, gate):
     assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
     state = gate.state("example")
     assert state["admits_total"] > state["grants_total"], "nothing was deferred"
+
+
+@pytest.mark.parametrize("part", ["workflows", "steps"])
+def test_the_other_part_may_be_python(engine, name, part):
+    with_the_other_part_in_python(engine, name, part)

@@ -53,3 +53,8 @@ def test_example(folder, server, gate):
     assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
     state = gate.state("example")
     assert state["admits_total"] > state["grants_total"], "nothing was deferred"
+
+
+@pytest.mark.parametrize("part", ["workflows", "steps"])
+def test_the_other_part_may_be_python(engine, name, part):
+    with_the_other_part_in_python(engine, name, part)

@@ -27,6 +27,7 @@ const rpcTimeout = 5 * time.Second
 // options are WorkerOptions of common.py.
 type options struct {
 	Slots      int     `json:"slots"`
+	Part       string  `json:"part"`
 	Mode       string  `json:"mode"`
 	DieAt      string  `json:"die_at"`
 	FailSends  int     `json:"fail_sends"`
@@ -67,8 +68,12 @@ func run(server, queue, gateAddress string, options options) {
 		MaxConcurrentActivityExecutionSize: options.Slots,
 		StickyScheduleToStartTimeout:       time.Second, // for those who wait until a killed one is missed
 		Interceptors:                       interceptors(options),
+		DisableWorkflowWorker:              options.Part == "steps",
+		LocalActivityWorkerOnly:            options.Part == "workflows",
 	})
-	w.RegisterWorkflowWithOptions(Calls, workflow.RegisterOptions{Name: "Calls"})
+	if options.Part != "steps" {
+		w.RegisterWorkflowWithOptions(Calls, workflow.RegisterOptions{Name: "Calls"})
+	}
 	steps := &Steps{options: options, gate: gate}
 	w.RegisterActivityWithOptions(steps.Call, activity.RegisterOptions{Name: "call"})
 	if err := w.Start(); err != nil {

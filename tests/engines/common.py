@@ -38,6 +38,7 @@ import staging  # noqa: E402, I001  puts the Python client and its stubs on the 
 import grpc  # noqa: E402
 from google.protobuf import json_format  # noqa: E402
 
+import fairgate
 from fairgate.v1 import admin_pb2, admin_pb2_grpc  # noqa: E402
 from fairgate.v1 import admission_pb2 as pb  # noqa: E402
 from fairgate.v1 import admission_pb2_grpc as pb_grpc  # noqa: E402
@@ -155,12 +156,19 @@ class Gate:
         with grpc.insecure_channel(self.address) as channel:
             pb_grpc.AdmissionServiceStub(channel).Configure(request, timeout=20)
 
+    def pass_by(self, target: str) -> None:
+        """A question of somebody else, which costs nothing: leases whose time is over end with the next question."""
+        options = fairgate.GateOptions(rpc_timeout=20)
+        with fairgate.Gate(self.address, options) as gate, gate.admit(target=target, tenant="passer-by", requests=0):
+            pass
+
     def state(self, target: str) -> dict[str, Any]:
         """Counts, and what was charged in "requests"."""
         with grpc.insecure_channel(self.address) as channel:
             request = admin_pb2.InspectTargetRequest(target=target)
             response = admin_pb2_grpc.AdminServiceStub(channel).InspectTarget(request, timeout=20)
-        state = {name: getattr(response, name) for name in ("waiters", "leases_open", "grants_total", "admits_total")}
+        counts = ("waiters", "leases_open", "leases_expired_total", "grants_total", "admits_total")
+        state = {name: getattr(response, name) for name in counts}
         requests = next(dimension for dimension in response.dimensions if dimension.name == "requests")
         return {**state, "charged": requests.debited_total - requests.refunded_total}
 

@@ -14,6 +14,7 @@ from common import DIMENSION, Engine, Send, Work, WorkerOptions, eventually
 
 NOISY_WAIT_S = 7
 WEIGHTS = {"high": 5, "middle": 3, "low": 2}
+LEASE_TTL_S = 2
 _POINTS = {"granted": 1, "answered": 2}
 
 
@@ -61,17 +62,21 @@ def killed_while_deferred(engine: Engine, name: str) -> None:
 
 
 def killed_at(engine: Engine, name: str, point: str) -> None:
-    """The worker dies between Grant and send, or between the answer and Release: exactly one more send, or the first."""
-    engine.gate.configure(name, lease_ttl="2s")
+    """The worker dies between Grant and send, or between the answer and Release: one send more, and each charged."""
+    engine.gate.configure(name, lease_ttl=f"{LEASE_TTL_S}s")
     work = Work(work=f"{name}-w", target=name, upstream=engine.upstream.url, attempt_timeout_s=3)
     with engine.worker(WorkerOptions(die_at=point)) as worker:
         handle = engine.submit(work)
         worker.wait_killed()
+    time.sleep(LEASE_TTL_S + 0.2)
+    engine.gate.pass_by(name)
+    state = engine.gate.state(name)
+    assert (state["leases_open"], state["leases_expired_total"]) == (0, 1), "the lease did not end by itself"
     with engine.worker(WorkerOptions()):
         engine.wait(handle, 60)
     sends = engine.upstream.sends(work.work)
     assert [send.attempt for send in sends] == [[2], [1, 2]][_POINTS[point] - 1], sends
-    _charged_once(engine, name, sends, unsent=2 - _POINTS[point])
+    _charged_once(engine, name, sends, unsent=2 - _POINTS[point], passers_by=1)
 
 
 def _killed_setup(engine: Engine, name: str, suffix: str) -> tuple[Any, Work]:
@@ -82,13 +87,14 @@ def _killed_setup(engine: Engine, name: str, suffix: str) -> tuple[Any, Work]:
     return engine.submit(work), work
 
 
-def _charged_once(engine: Engine, name: str, sends: list[Send], *, unsent: int) -> None:
+def _charged_once(engine: Engine, name: str, sends: list[Send], *, unsent: int, passers_by: int = 0) -> None:
     """Each send has its own (request_id, attempt), and so many were charged; leases end by themselves."""
     asked = Counter((send.request_id, send.attempt) for send in sends)
     assert set(asked.values()) == {1}, asked
     eventually("leases end", lambda: engine.gate.state(name)["leases_open"] == 0, 15)
     state = engine.gate.state(name)
-    assert state["grants_total"] == state["charged"] == len(sends) + unsent, state
+    assert state["charged"] == len(sends) + unsent, state
+    assert state["grants_total"] == state["charged"] + passers_by, state
 
 
 def retries_are_new_attempts(engine: Engine, name: str, part: str = "") -> None:
@@ -166,8 +172,8 @@ def shares(engine: Engine, name: str, *, works: int, rate: float) -> None:
     assert len({send.work for send in sends}) == len(sends) == len(all_works)
     assert not any(send.degraded for send in sends)
     _charged_once(engine, name, sends, unsent=0)
-    # From then on all classes have a backlog, until the first of them runs dry. The last few of a class are left out: who is
-    # late then is late by the engine.
+    # From then on all classes have a backlog, until the first of them runs dry. The last few are left out: who is late
+    # then is late by the engine.
     dry = [max(send.at for send in sends[: -works // 10] if send.priority == priority) for priority in WEIGHTS]
     until = min(dry)
     backlogged = [send for send in sends if many_wait_at <= send.at <= until]

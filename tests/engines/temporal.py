@@ -72,7 +72,7 @@ class Server:
 
 @dataclasses.dataclass(frozen=True)
 class Language:
-    """How to start its worker, which takes `run SERVER QUEUE GATE OPTIONS` and `replay JSON BYTES`, a history in both forms."""
+    """How to start its worker: `run SERVER QUEUE GATE OPTIONS`, or `replay JSON BYTES`, a history in both forms."""
 
     name: str
     command: list[object]

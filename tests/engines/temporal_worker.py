@@ -1,4 +1,4 @@
-"""The Python worker: temporal_worker.py run SERVER QUEUE GATE OPTIONS, or replay HISTORY. See common.py for what it does."""
+"""The Python worker: temporal_worker.py run SERVER QUEUE GATE OPTIONS, or replay JSON BYTES; common.py has the rest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import pathlib
 import signal
 import sys
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -62,6 +63,7 @@ class Steps:
     def _die_at(self, point: str) -> None:
         if self._options["die_at"] == point:
             os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)  # the signal may take a moment, in which nothing more is done
 
 
 async def run(server: str, queue: str, gate_address: str, options: dict[str, Any]) -> None:

@@ -86,6 +86,20 @@ release:
 demo: release ## Watch tenants and classes share a quota
 	$(WITH_RELEASE) tests/eval/demo.py $(ARGS)
 
+# LiteLLM is 750 MB, and its pins are its own.
+.PHONY: eval-setup
+eval-setup: release
+	[ -x build/litellm/bin/litellm ] || { python3 -m venv build/litellm && \
+	  build/litellm/bin/python -m pip --quiet --disable-pip-version-check install -r tests/eval/requirements-litellm.txt; }
+
+.PHONY: eval-quick
+eval-quick: release ## Evaluate on three workloads, once (5 minutes); writes build/eval-quick
+	$(WITH_RELEASE) tests/eval/run.py --quick $(ARGS)
+
+.PHONY: eval
+eval: eval-setup ## Evaluate what is still missing in tests/eval/results (ARGS="--minutes 60"); whole, it takes half a day
+	$(WITH_RELEASE) tests/eval/run.py $(ARGS)
+
 .PHONY: bench
 bench: ## Measure calls per second and latencies beside their ceilings (ARGS=--ghz), about 3 minutes
 	deploy/setup/install.sh test
@@ -114,4 +128,4 @@ sim-full: ## Simulate everything; writes tests/sim/results.json and RESULTS.md
 
 .PHONY: clean
 clean: ## Remove what was built, but not what setup installed
-	find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +
+	find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv ! -name litellm -exec rm -rf {} +

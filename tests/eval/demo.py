@@ -11,15 +11,16 @@ import pathlib
 import signal
 import time
 
-from driver import GateArm, Http, NaiveArm, drive, http_session
-from servers import TARGET, gate_process, server_binary, upstream_process
+from arms import Asking, GateArm, Http, NaiveArm
+from driver import drive, http_session
+from servers import TARGET, Rule, gate_process, server_binary, upstream_process
 from summary import Summary, as_json, summarize, table
 from windows import MODELS
 from workloads import WORKLOADS, Workload
 
 WARM_UP = 3.0  # seconds
-DISCIPLINES = {"fairgate": "queue", "bp": "buckets"}
-ARMS = ("naive", *DISCIPLINES)
+RULES = {"fairgate": Rule(), "bp": Rule("buckets", as_written=True)}
+ARMS = ("naive", *RULES)
 
 
 async def run_arm(
@@ -27,17 +28,17 @@ async def run_arm(
 ) -> Summary:
     """One arm against an upstream, and a gate, of its own."""
     async with contextlib.AsyncExitStack() as stack:
-        base = await stack.enter_async_context(upstream_process(workload, model, seed, options))
-        http = Http(base, await stack.enter_async_context(http_session()))
+        upstream = await stack.enter_async_context(upstream_process(workload, model, seed, options))
+        http = Http(upstream.url, await stack.enter_async_context(http_session()))
         if name == "naive":
             arm: NaiveArm | GateArm = NaiveArm(http, seed)
         else:
-            gate = gate_process(workload, model, DISCIPLINES[name])
-            channel = await stack.enter_async_context(gate)
-            arm = GateArm(http, channel, TARGET, workload, f"{name}-{seed}")
+            gate = await stack.enter_async_context(gate_process(workload, model, RULES[name]))
+            asking = Asking(tells_429=not RULES[name].as_written)
+            arm = GateArm(http, gate.channel, TARGET, workload, f"{name}-{seed}", asking)
         start = time.monotonic() + WARM_UP
-        records = await drive(arm, workload, WARM_UP + seconds, seed)
-        return summarize(records, workload, start, start + seconds, name == "naive")
+        run = await drive(arm, workload, WARM_UP + seconds, seed)
+        return summarize(run.records, workload, start, start + seconds)
 
 
 async def run(options: argparse.Namespace) -> dict[str, Summary]:

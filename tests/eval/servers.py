@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import pathlib
 import socket
 import sys
@@ -21,7 +22,7 @@ TARGET = "mock"
 _HERE = pathlib.Path(__file__).resolve().parent
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
+async def stop(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
     process.terminate()
@@ -32,11 +33,25 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
+@dataclasses.dataclass(frozen=True)
+class Upstream:
+    url: str
+    pid: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    channel: grpc.aio.Channel
+    address: str
+    pid: int
+    store_socket: pathlib.Path
+
+
 @contextlib.asynccontextmanager
 async def upstream_process(
     workload: Workload, model: str, seed: int, options: Sequence[str] = ()
-) -> AsyncIterator[str]:
-    """The mock in a process of its own, so that it does not share the driver's loop. Its URL."""
+) -> AsyncIterator[Upstream]:
+    """The mock in a process of its own, so that it does not share the driver's loop."""
     arguments = [f"--model={model}", f"--seed={seed}", *options]
     arguments += [f"--{name}={limit}" for name, limit in workload.caps.items()]
     process = await asyncio.create_subprocess_exec(
@@ -50,21 +65,33 @@ async def upstream_process(
         line = await asyncio.wait_for(process.stdout.readline(), START_TIMEOUT)
         if not line.strip():
             raise RuntimeError("the upstream did not start")
-        yield f"http://127.0.0.1:{int(line)}"
+        yield Upstream(f"http://127.0.0.1:{int(line)}", process.pid)
     finally:
-        await _stop(process)
+        await stop(process)
 
 
-def policy_text(workload: Workload, model: str, discipline: str) -> str:
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What a target's policy says beside its caps."""
+
+    discipline: str = "queue"
+    as_written: bool = False  # the paper's plain buckets of one window, whatever the provider counts by
+    equal_classes: bool = False
+
+
+def policy_text(workload: Workload, model: str, rule: Rule) -> str:
     """The policy file: caps, 1 s windows with their model told, and class weights."""
     lines = ["targets:", f"  - name: {TARGET}"]
-    lines += [f"    discipline: DISCIPLINE_{discipline.upper()}", "    dimensions:"]
+    lines += [f"    discipline: DISCIPLINE_{rule.discipline.upper()}", "    dimensions:"]
+    told = "continuous" if rule.as_written else model
     for name, limit in workload.caps.items():
-        lines += [f"      - name: {name}", f"        limit: {limit:g}"]
-        lines += ["        window: 1s", f"        window_model: WINDOW_MODEL_{model.upper()}"]
+        lines += [f"      - name: {name}", f"        limit: {limit:.12g}"]
+        lines += ["        window: 1s", f"        window_model: WINDOW_MODEL_{told.upper()}"]
+        if rule.as_written:
+            lines += ["        rate_fraction: 1", "        burst_fraction: 1"]
     lines.append("    classes:")
     for name, weight in CLASS_WEIGHTS.items():
-        lines += [f"      - name: {name}", f"        weight: {weight:g}"]
+        lines += [f"      - name: {name}", f"        weight: {1 if rule.equal_classes else weight:g}"]
     return "\n".join(lines) + "\n"
 
 
@@ -75,7 +102,7 @@ def server_binary() -> pathlib.Path:
     return binary
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -102,23 +129,21 @@ async def _ready(
 
 
 @contextlib.asynccontextmanager
-async def gate_process(
-    workload: Workload, model: str, discipline: str
-) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel to a fairgate-server with an embedded store, in a directory that goes with it."""
+async def gate_process(workload: Workload, model: str, rule: Rule) -> AsyncIterator[Gate]:
+    """A fairgate-server with an embedded store, in a directory that goes with it."""
     binary = server_binary()
     with tempfile.TemporaryDirectory(prefix="fairgate-eval-") as folder:
         root = pathlib.Path(folder)
         (root / "state").mkdir()
         (root / "server.yaml").write_text("{}\n")
-        (root / "policy.yaml").write_text(policy_text(workload, model, discipline))
-        address = f"127.0.0.1:{_free_port()}"
+        (root / "policy.yaml").write_text(policy_text(workload, model, rule))
+        address = f"127.0.0.1:{free_port()}"
         with (root / "log").open("wb") as log:
             process = await asyncio.create_subprocess_exec(
                 str(binary),
                 f"--config={root / 'server.yaml'}",
                 f"--listen={address}",
-                f"--metrics-listen=127.0.0.1:{_free_port()}",
+                f"--metrics-listen=127.0.0.1:{free_port()}",
                 f"--state-dir={root / 'state'}",
                 f"--policy-file={root / 'policy.yaml'}",
                 "--store=embedded",
@@ -129,6 +154,6 @@ async def gate_process(
         try:
             async with grpc.aio.insecure_channel(address) as channel:
                 await _ready(channel, process, root / "log")
-                yield channel
+                yield Gate(channel, address, process.pid, root / "state" / "valkey.sock")
         finally:
-            await _stop(process)
+            await stop(process)

@@ -6,8 +6,8 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from driver import Record
 from measures import achievement, ideal_rates, jain, percentile
+from records import Record
 from workloads import Workload
 
 
@@ -22,14 +22,14 @@ class Summary:
     r_max: float
     p1_http_p95_ms: float  # first HTTP attempt to success
     p1_first_ask_p95_ms: float  # deferral included
-    slot_held_ms: float  # mean time in HTTP and its backoff per OK call, deferral excluded
+    slot_ms: float  # mean time in HTTP, its backoff and the gate's calls per OK call, deferral excluded
     admits_per_grant: float  # NaN without a gate
     errors: int
     degraded: int
 
 
 def summarize(
-    records: Sequence[Record], workload: Workload, start: float, end: float, naive: bool
+    records: Sequence[Record], workload: Workload, start: float, end: float
 ) -> Summary:
     """Counts what ended in [start, end) of the monotonic clock, the contention window."""
     seconds = end - start
@@ -53,11 +53,6 @@ def summarize(
     first = [r for r in ok if r.priority == classes[0]]
     http = [(r.sends[-1].end - r.sends[0].start) * 1000 for r in first]
     asked = [(r.sends[-1].end - r.asked) * 1000 for r in first]
-    # A worker that backs off holds its slot; one that was deferred does not.
-    held = [
-        r.sends[-1].end - r.sends[0].start if naive else sum(s.end - s.start for s in r.sends)
-        for r in ok
-    ]
     grants = sum(r.grants for r in ok)
     return Summary(
         ok_per_second={k: sum(r.priority == k for r in ok) / seconds for k in classes},
@@ -69,7 +64,7 @@ def summarize(
         r_max=max(ratios),
         p1_http_p95_ms=percentile(http, 0.95),
         p1_first_ask_p95_ms=percentile(asked, 0.95),
-        slot_held_ms=sum(held) / len(held) * 1000 if held else math.nan,
+        slot_ms=sum(r.slot_s for r in ok) / len(ok) * 1000 if ok else math.nan,
         admits_per_grant=sum(r.admits for r in ok) / grants if grants else math.nan,
         errors=sum(bool(r.error) for r in records),
         degraded=sum(r.degraded for r in records),
@@ -113,7 +108,7 @@ def table(columns: dict[str, Summary]) -> str:
     row("observed / ideal, most", [_plain(s.r_max, 3) for s in arms])
     row("p1 HTTP p95 ms", [_plain(s.p1_http_p95_ms) for s in arms])
     row("p1 from first ask p95 ms", [_plain(s.p1_first_ask_p95_ms) for s in arms])
-    row("worker slot held, mean ms", [_plain(s.slot_held_ms) for s in arms])
+    row("worker slot held, mean ms", [_plain(s.slot_ms) for s in arms])
     row("Admit calls per grant", [_plain(s.admits_per_grant, 2) for s in arms])
     row("errors / degraded answers", [f"{s.errors} / {s.degraded}" for s in arms])
     width = max(len(label) for label, _ in rows)

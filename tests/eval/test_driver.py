@@ -8,8 +8,10 @@ import pytest
 import yaml
 from google.protobuf import json_format
 
-from driver import GateArm, Http, NaiveArm, Record, Send, drive, http_session
-from servers import policy_text
+from arms import GateArm, Http, NaiveArm
+from driver import drain_calls, drive, http_session
+from records import Record, Send
+from servers import Rule, policy_text
 from stubs import admission_pb2 as pb
 from stubs import admission_pb2_grpc, policy_pb2
 from summary import as_json, summarize, table
@@ -85,7 +87,7 @@ def gate_run(
             address = f"127.0.0.1:{port}"
             async with grpc.aio.insecure_channel(address) as channel, http_session() as session:
                 arm = GateArm(Http(base, session), channel, "mock", workload, "run")
-                return await drive(arm, workload, seconds, 1)
+                return (await drive(arm, workload, seconds, 1)).records
         finally:
             await upstream.stop()
             await server.stop(None)
@@ -109,7 +111,7 @@ def test_gate_arm_keeps_its_id_obeys_defer_and_settles_with_usage() -> None:
     assert len(settled) >= len(done)
     assert all(s.outcome == pb.CALL_OUTCOME_OK for s in settled)
     assert all(dict(s.actual) == {"requests": 1, "tokens": 15} for s in settled)
-    summary = summarize(records, SMALL, start, start + 1.5, naive=False)
+    summary = summarize(records, SMALL, start, start + 1.5)
     assert summary.admits_per_grant == pytest.approx(2)
     assert summary.share_429 == 0
 
@@ -142,7 +144,8 @@ def test_naive_arm_retries_429_until_it_succeeds() -> None:
         base = await upstream.start()
         try:
             async with http_session() as session:
-                return await drive(NaiveArm(Http(base, session), 1), SMALL, 2.5, 1)
+                arm = NaiveArm(Http(base, session), 1)
+                return (await drive(arm, SMALL, 2.5, 1)).records
         finally:
             await upstream.stop()
 
@@ -153,6 +156,11 @@ def test_naive_arm_retries_429_until_it_succeeds() -> None:
         assert all(send.status == 429 for send in record.sends[:-1])
         gaps = [b.start - a.end for a, b in zip(record.sends, record.sends[1:])]
         assert all(gap >= 0.37 for gap in gaps)  # 0.5 s less a quarter of jitter
+
+
+def test_a_drain_is_as_many_calls_as_the_caps_take() -> None:
+    assert drain_calls(WORKLOADS["cross-priority"], 10.0) == 11  # 616 calls at 60/s
+    assert drain_calls(WORKLOADS["token-bound"], 10.0) == 5  # 280 calls of 400 tokens at 12 000/s
 
 
 def test_summary_of_known_records() -> None:
@@ -167,7 +175,7 @@ def test_summary_of_known_records() -> None:
             if tenant == "a1" and i % 10 == 0:
                 record.sends.insert(0, Send(at - 0.2, at - 0.15, 429))
             records.append(record)
-    summary = summarize(records, workload, 100, 110, naive=False)
+    summary = summarize(records, workload, 100, 110)
     assert summary.ok_per_second == pytest.approx({"p1": 30, "p2": 18, "p3": 12})
     assert summary.cap_used == {"requests": pytest.approx(1)}
     assert summary.achievement_jain == pytest.approx(1)
@@ -176,14 +184,14 @@ def test_summary_of_known_records() -> None:
     assert summary.p1_http_p95_ms == pytest.approx(110, abs=91)
     assert summary.p1_first_ask_p95_ms == pytest.approx(300)
     assert summary.admits_per_grant == pytest.approx(2)
-    assert as_json(summarize([], workload, 0, 1, True))["admits_per_grant"] is None
+    assert as_json(summarize([], workload, 0, 1))["admits_per_grant"] is None
     assert "achievement-Jain" in table({"one": summary, "two": summary})
 
 
 def test_policy_file_is_a_policy_of_the_contract() -> None:
     for workload in WORKLOADS.values():
         for model in MODELS:
-            policy = yaml.safe_load(policy_text(workload, model, "buckets"))
+            policy = yaml.safe_load(policy_text(workload, model, Rule("buckets")))
             parsed = json_format.ParseDict(policy, policy_pb2.PolicyFile()).targets[0]
             limits = {d.name: d.limit / d.window.ToTimedelta().total_seconds()
                       for d in parsed.dimensions}

@@ -10,9 +10,12 @@ import argparse
 import asyncio
 import dataclasses
 import math
+import pathlib
 import random
+import signal
 import time
 from collections.abc import Callable, Mapping
+from typing import TextIO
 
 from aiohttp import web
 
@@ -39,12 +42,14 @@ class Upstream:
         behaviour: Behaviour | None = None,
         seed: int = 1,
         clock: Callable[[], float] = time.time,
+        log: TextIO | None = None,
     ) -> None:
         self.behaviour = behaviour or Behaviour()
         self.answers: dict[int, int] = {}  # status -> calls
         self._limiter = limiter
         self._random = random.Random(seed)
         self._clock = clock
+        self._log = log
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int = 0) -> str:
@@ -64,6 +69,8 @@ class Upstream:
 
     async def _complete(self, request: web.Request) -> web.Response:
         response = await self._answer(request)
+        if self._log is not None:
+            self._log.write(f"{time.monotonic():.5f} {response.status}\n")
         self.answers[response.status] = self.answers.get(response.status, 0) + 1
         return response
 
@@ -141,13 +148,18 @@ async def _serve(options: argparse.Namespace) -> None:
         slow=options.slow, outage=options.outage, truncated_share=options.truncated
     )
     limiter = make_limiter(options.model, caps, options.window, options.count_rejected)
-    upstream = Upstream(limiter, behaviour, options.seed)
+    log = options.log.open("w") if options.log else None
+    upstream = Upstream(limiter, behaviour, options.seed, log=log)
     base = await upstream.start(options.port)
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     print(base.rsplit(":", 1)[1], flush=True)
     try:
-        await asyncio.Event().wait()
+        await stopped.wait()
     finally:
         await upstream.stop()
+        if log is not None:
+            log.close()
 
 
 def main() -> None:
@@ -162,6 +174,9 @@ def main() -> None:
     parser.add_argument("--slow", action="store_true", help="latency x 10")
     parser.add_argument("--outage", action="store_true", help="answer 503")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--log", type=pathlib.Path, help="a line per answer: monotonic seconds, status"
+    )
     try:
         asyncio.run(_serve(parser.parse_args()))
     except KeyboardInterrupt:

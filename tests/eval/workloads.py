@@ -54,7 +54,8 @@ class Workload:
     tenants: tuple[Tenant, ...]
     upper_bound: bool = False  # reservation: the estimate is a bound that is refunded
 
-    def queues(self) -> list[Queue]:
+    def queues(self, demand: Mapping[str, float] | None = None) -> list[Queue]:
+        """demand: calls/s of each tenant without caps, where it was measured."""
         return [
             Queue(
                 t.name,
@@ -62,10 +63,31 @@ class Workload:
                 CLASS_WEIGHTS[t.priority],
                 t.weight,
                 {"requests": 1.0, "tokens": t.mean_tokens},
-                t.demand(),
+                demand[t.name] if demand else t.demand(),
             )
             for t in self.tenants
         ]
+
+    def scaled(self, factor: float) -> Workload:
+        """The same with other caps; who thinks between calls does so longer, not to change its part."""
+        caps = {name: cap * factor for name, cap in self.caps.items()}
+        tenants = tuple(
+            dataclasses.replace(t, think=(MEAN_LATENCY + t.think) / factor - MEAN_LATENCY)
+            if t.think
+            else t
+            for t in self.tenants
+        )
+        return dataclasses.replace(self, caps=caps, tenants=tenants)
+
+    def slices(self) -> dict[str, float]:
+        """Static parts of the cap by tenant: classes by weight, tenants equal inside."""
+        weights = {t.priority: CLASS_WEIGHTS[t.priority] for t in self.tenants}
+        crowd = {p: sum(t.weight for t in self.tenants if t.priority == p) for p in weights}
+        whole = sum(weights.values())
+        return {
+            t.name: weights[t.priority] / whole * t.weight / crowd[t.priority]
+            for t in self.tenants
+        }
 
     def seeds(self, seed: int) -> dict[str, random.Random]:
         """One source of randomness per tenant, so that arms meet the same calls."""
@@ -104,6 +126,9 @@ def _six(draw: CallSource, mean_tokens: float) -> tuple[Tenant, ...]:
 
 REQUESTS: Mapping[str, float] = {"requests": 60.0}
 BOTH: Mapping[str, float] = {"requests": 60.0, "tokens": 12_000.0}
+
+# One for each thing that is new: classes, dominant resources, reconciliation.
+MAIN = ("cross-priority", "mixed-dominant", "noisy-estimates")
 
 WORKLOADS: Mapping[str, Workload] = {
     w.name: w

@@ -1,0 +1,232 @@
+"""How a caller gets its call through: with retries alone, through a proxy's limits, or after asking a gate."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import random
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+import aiohttp
+import grpc
+
+from records import Record, Send
+from stubs import admission_pb2 as pb
+from stubs import admission_pb2_grpc
+from workloads import Call, Tenant, Workload
+
+BACKOFF_MIN = 0.5  # seconds, as the OpenAI SDK
+BACKOFF_MAX = 8.0
+HINT_MAX = 60.0  # a longer Retry-After is not obeyed, as there
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    status: int
+    tokens: int
+    retry_after: float  # seconds; 0: no hint
+
+
+class Arm(Protocol):
+    async def call(self, tenant: Tenant, call: Call, record: Record) -> None: ...
+
+
+def _hint(headers: Mapping[str, str]) -> float:
+    try:
+        if "retry-after-ms" in headers:
+            return float(headers["retry-after-ms"]) / 1000
+        return float(headers.get("retry-after", "0"))
+    except ValueError:
+        return 0.0
+
+
+class Http:
+    """Sends one call to the upstream, or to a proxy before it, and notes it in the record."""
+
+    def __init__(self, base: str, session: aiohttp.ClientSession) -> None:
+        self._url = base + "/v1/chat/completions"
+        self._session = session
+
+    async def send(self, call: Call, record: Record) -> Answer:
+        body: dict[str, object] = {
+            "model": "mock",
+            "messages": [{"role": "user", "content": "tok " * call.prompt_tokens}],
+        }
+        if call.max_tokens is not None:
+            body["max_tokens"] = call.max_tokens
+        headers = {
+            "x-mock-completion-tokens": str(call.completion_tokens),
+            "authorization": f"Bearer sk-{record.tenant}",
+        }
+        start = time.monotonic()
+        try:
+            async with self._session.post(self._url, json=body, headers=headers) as response:
+                answer = await response.json()
+                status = response.status
+                hint = _hint(response.headers)
+        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+            record.sends.append(Send(start, time.monotonic(), 0))
+            record.error = str(error) or type(error).__name__
+            return Answer(0, 0, 0.0)
+        record.sends.append(Send(start, time.monotonic(), status))
+        tokens = int(answer["usage"]["total_tokens"]) if status == 200 else 0
+        record.tokens += tokens
+        return Answer(status, tokens, hint)
+
+
+class NaiveArm:
+    """Exponential backoff with jitter on 429 and 5xx, never shorter than the provider's hint."""
+
+    def __init__(self, http: Http, seed: int) -> None:
+        self._http = http
+        self._random = random.Random(seed)
+
+    async def call(self, tenant: Tenant, call: Call, record: Record) -> None:
+        record.granted = record.asked
+        for tries in itertools.count():
+            answer = await self._http.send(call, record)
+            if answer.status == 200:
+                return
+            backoff = min(BACKOFF_MAX, BACKOFF_MIN * 2 ** min(tries, 10))
+            backoff *= 1 - 0.25 * self._random.random()
+            hint = answer.retry_after if answer.retry_after <= HINT_MAX else 0.0
+            start = time.monotonic()
+            try:
+                await asyncio.sleep(max(hint, backoff))
+            finally:
+                record.backoff_s += time.monotonic() - start
+
+
+@dataclasses.dataclass(frozen=True)
+class Asking:
+    """How a gate's caller behaves."""
+
+    max_hold: float = 0.0  # seconds
+    timer_floor: float = 0.0
+    # The paper's rule knows no 429: who gets one waits for its hint and asks anew, and what was
+    # debited stays so.
+    tells_429: bool = True
+    tells_usage: bool = True
+    keeps_ticket: bool = True  # else each ask after a deferral is a new request
+
+
+class GateArm:
+    """Admit until granted, one HTTP send per attempt, Release with what was really used."""
+
+    def __init__(
+        self,
+        http: Http,
+        channel: grpc.aio.Channel,
+        target: str,
+        workload: Workload,
+        run: str,
+        asking: Asking = Asking(),
+    ) -> None:
+        self._http = http
+        self._gate = admission_pb2_grpc.AdmissionServiceStub(channel)
+        self._target = target
+        self._metered = frozenset(workload.caps)
+        self._kind = pb.COST_KIND_UPPER_BOUND if workload.upper_bound else pb.COST_KIND_ESTIMATE
+        self._run = run
+        self._asking = asking
+        self._numbers = itertools.count()
+
+    async def call(self, tenant: Tenant, call: Call, record: Record) -> None:
+        request = pb.AdmitRequest(
+            target=self._target,
+            tenant=tenant.name,
+            priority=tenant.priority,
+            cost=self._amounts(call.estimate_tokens),
+            cost_kind=self._kind,
+            request_id=self._new_id(tenant),
+        )
+        if self._asking.max_hold:
+            request.max_hold.FromMilliseconds(round(self._asking.max_hold * 1000))
+        if self._asking.timer_floor:
+            request.timer_floor.FromMilliseconds(round(self._asking.timer_floor * 1000))
+        for attempt in itertools.count(1):
+            request.attempt = attempt
+            if not await self._admit(tenant, request, record):
+                return
+            answer = await self._http.send(call, record)
+            if answer.status == 429 and not self._asking.tells_429:
+                await self._sleep(answer.retry_after, record)
+                continue
+            await self._settle(request, answer, record)
+            if answer.status != 429:
+                return
+
+    def _new_id(self, tenant: Tenant) -> str:
+        return f"{self._run}/{tenant.name}/{next(self._numbers)}"
+
+    async def _admit(self, tenant: Tenant, request: pb.AdmitRequest, record: Record) -> bool:
+        """Asks until there is a verdict, asleep in between. False: rejected."""
+        while True:
+            start = time.monotonic()
+            try:
+                answer = await self._gate.Admit(request)
+            finally:
+                record.gate_s += time.monotonic() - start
+            record.admits += 1
+            record.degraded += answer.degraded
+            outcome = answer.WhichOneof("outcome")
+            if outcome == "grant":
+                record.grants += 1
+                record.granted = time.monotonic()
+                return True
+            if outcome == "reject":
+                record.error = answer.reject.message or "rejected"
+                return False
+            await self._sleep(answer.defer.retry_delay.ToTimedelta().total_seconds(), record)
+            if not self._asking.keeps_ticket:
+                await self._forget(tenant, request)
+
+    async def _sleep(self, seconds: float, record: Record) -> None:
+        start = time.monotonic()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            record.deferred_s += time.monotonic() - start
+
+    async def _forget(self, tenant: Tenant, request: pb.AdmitRequest) -> None:
+        """Gives the place up and comes back as somebody else."""
+        await self._gate.Release(
+            pb.ReleaseRequest(
+                target=self._target,
+                request_id=request.request_id,
+                attempt=request.attempt,
+                withdraw=pb.Withdraw(),
+            )
+        )
+        request.request_id = self._new_id(tenant)
+
+    async def _settle(self, request: pb.AdmitRequest, answer: Answer, record: Record) -> None:
+        settle = pb.Settle(outcome=pb.CALL_OUTCOME_UNSPECIFIED)
+        if answer.status == 200:
+            settle.outcome = pb.CALL_OUTCOME_OK
+            if self._asking.tells_usage:
+                settle.actual.update(self._amounts(answer.tokens))
+        elif answer.status == 429:
+            settle.outcome = pb.CALL_OUTCOME_RATE_LIMITED
+            settle.retry_after.FromMilliseconds(round(answer.retry_after * 1000))
+        elif answer.status >= 500:
+            settle.outcome = pb.CALL_OUTCOME_SERVER_ERROR
+        start = time.monotonic()
+        try:
+            await self._gate.Release(
+                pb.ReleaseRequest(
+                    target=self._target,
+                    request_id=request.request_id,
+                    attempt=request.attempt,
+                    settle=settle,
+                )
+            )
+        finally:
+            record.gate_s += time.monotonic() - start
+
+    def _amounts(self, tokens: int) -> Mapping[str, float]:
+        amounts = {"requests": 1.0, "tokens": float(tokens)}
+        return {name: amount for name, amount in amounts.items() if name in self._metered}

@@ -20,6 +20,8 @@ from typing import Any
 import cell_run
 from analysis import results_of, rounded, summary_of
 from cells import SCALES, Cell, full, quick
+from figures import draw
+from report import report
 from servers import server_binary
 from stubs import SOURCE_DIR
 
@@ -108,13 +110,24 @@ def run_cells(
     return failed
 
 
-def write_results(out: pathlib.Path) -> None:
-    rows = results_of(load_cells(out))
+def write_results(out: pathlib.Path, page: pathlib.Path) -> None:
+    """Results, figures and the report, from the summaries of all cells that are there."""
+    cells = load_cells(out)
+    if not cells:
+        return
+    rows = results_of(cells)
+    figures = {}
     for stack in SCALES:
         mine = [row for row in rows if row["stack"] == stack]
         if mine:
             lines = ",\n".join(json.dumps(row) for row in mine)
             (out / f"{stack}.json").write_text(f"[\n{lines}\n]\n")
+            folder = out / "figures"
+            place = folder.relative_to(page.parent)
+            drawn = draw(mine, cells, stack, folder)
+            figures[stack] = {title: str(place / name) for title, name in drawn.items()}
+    page.write_text(report(rows, cells, figures))
+    print(f"report: {page}")
 
 
 def chosen(options: argparse.Namespace) -> list[Cell]:
@@ -156,7 +169,7 @@ def main() -> None:
         except FileNotFoundError as error:
             parser.error(str(error))
         failed = run_cells(cells, out, build / "eval", until, 1 if options.quick else TRIES)
-    write_results(out)
+    write_results(out, out / "REPORT.md" if out != HERE / "results" else HERE / "REPORT.md")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

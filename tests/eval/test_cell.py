@@ -21,8 +21,9 @@ def test_a_cell_from_processes_to_results(arm: str, tmp_path: pathlib.Path) -> N
     assert (got["script_ms"] != {}) == (arm != "naive")
     assert 0 < got["load"]["own"] <= got["load"]["busy"] + 0.05
     assert set(got["completion_s"]) == {"p1", "p2", "p3"}
-    write_results(out)
-    assert (out / "driver.json").exists()
+    write_results(out, tmp_path / "REPORT.md")
+    assert f"token-bound, fixed | {arm}" in (tmp_path / "REPORT.md").read_text()
+    assert (out / "driver.json").exists() and list((out / "figures").glob("*.png"))
     if got["valid"]:  # done is done
         marked = out / "cells" / f"{cell.name}.json"
         before = marked.stat().st_mtime_ns

@@ -170,7 +170,7 @@ def summary_of(folder: pathlib.Path) -> Json:
         "ok_per_class": by_class.to_dict(),
         "ok_per_s": len(ok) / seconds,
         "calls_per_grant": float(ok["admits"].sum() / grants) if grants else math.nan,
-        "events_per_call": float(ok["events"].mean()) if ok["events"].any() else math.nan,
+        "events_per_call": float(ok.loc[ok["events"] > 0, "events"].mean()),  # 0: not told yet
         "errors": int((calls["error"] != "").sum()),
         "degraded": degraded,
         **fairness(ok, load, seconds, meta.get("demand")),
@@ -178,6 +178,7 @@ def summary_of(folder: pathlib.Path) -> Json:
         **drain(calls, meta["drain_begin"], load),
         "script_ms": meta["script_ms"],
         "timer_late_ms": meta["timer_late_ms"],
+        "queued_ms": meta.get("queued_ms", {}),
         "served": {tenant: row.tolist() for tenant, row in served.iterrows()},
         "load": meta["load"],
         # A gate that missed its store was not running freely, whatever the mean of the cores' use is.
@@ -212,6 +213,7 @@ MEASURES = (
     "ok_per_class", "ok_per_s", "p1_http_p95_ms", "p1_first_ask_p95_ms", "p1_deferral_p95_ms",
     "deferral_p95_ms", "median_latency_ms", "slot_ms", "call_ms_per_class", "calls_per_grant",
     "events_per_call", "drain_s", "drain_of_ideal", "completion_s", "script_ms", "timer_late_ms",
+    "queued_ms",
     "r", "errors", "degraded",
 )  # fmt: skip
 

@@ -135,61 +135,74 @@ class GateArm:
         self._numbers = itertools.count()
 
     async def call(self, tenant: Tenant, call: Call, record: Record) -> None:
+        request = self.request_of(tenant, call, self._new_id(tenant))
+        while (wait := await self.visit(request, call, record)) is not None:
+            start = time.monotonic()
+            try:
+                await asyncio.sleep(wait)
+            finally:
+                record.deferred_s += time.monotonic() - start
+            if not self._asking.keeps_ticket and len(record.sends) < request.attempt:
+                await self._forget(tenant, request)
+
+    def request_of(self, tenant: Tenant, call: Call, request_id: str) -> pb.AdmitRequest:
         request = pb.AdmitRequest(
             target=self._target,
             tenant=tenant.name,
             priority=tenant.priority,
             cost=self._amounts(call.estimate_tokens),
             cost_kind=self._kind,
-            request_id=self._new_id(tenant),
+            request_id=request_id,
+            attempt=1,
         )
         if self._asking.max_hold:
             request.max_hold.FromMilliseconds(round(self._asking.max_hold * 1000))
         if self._asking.timer_floor:
             request.timer_floor.FromMilliseconds(round(self._asking.timer_floor * 1000))
-        for attempt in itertools.count(1):
-            request.attempt = attempt
-            if not await self._admit(tenant, request, record):
-                return
+        return request
+
+    async def visit(self, request: pb.AdmitRequest, call: Call, record: Record) -> float | None:
+        """What is done with a worker's slot in hand. Seconds to wait without it; None: the call is over.
+
+        Each HTTP send is another attempt of the request.
+        """
+        while True:
+            wait, granted = await self._admit(request, record)
+            if not granted:
+                return wait
             answer = await self._http.send(call, record)
-            if answer.status == 429 and not self._asking.tells_429:
-                await self._sleep(answer.retry_after, record)
-                continue
-            await self._settle(request, answer, record)
             if answer.status != 429:
-                return
+                await self._settle(request, answer, record)
+                return None
+            if self._asking.tells_429:
+                await self._settle(request, answer, record)
+            request.attempt += 1
+            if not self._asking.tells_429:
+                return answer.retry_after
 
     def _new_id(self, tenant: Tenant) -> str:
         return f"{self._run}/{tenant.name}/{next(self._numbers)}"
 
-    async def _admit(self, tenant: Tenant, request: pb.AdmitRequest, record: Record) -> bool:
-        """Asks until there is a verdict, asleep in between. False: rejected."""
-        while True:
-            start = time.monotonic()
-            try:
-                answer = await self._gate.Admit(request)
-            finally:
-                record.gate_s += time.monotonic() - start
-            record.admits += 1
-            record.degraded += answer.degraded
-            outcome = answer.WhichOneof("outcome")
-            if outcome == "grant":
-                record.grants += 1
-                record.granted = time.monotonic()
-                return True
-            if outcome == "reject":
-                record.error = answer.reject.message or "rejected"
-                return False
-            await self._sleep(answer.defer.retry_delay.ToTimedelta().total_seconds(), record)
-            if not self._asking.keeps_ticket:
-                await self._forget(tenant, request)
-
-    async def _sleep(self, seconds: float, record: Record) -> None:
+    async def _admit(
+        self, request: pb.AdmitRequest, record: Record
+    ) -> tuple[float | None, bool]:
+        """How long to wait (None: for nothing, it is rejected), and whether it is granted."""
         start = time.monotonic()
         try:
-            await asyncio.sleep(seconds)
+            answer = await self._gate.Admit(request)
         finally:
-            record.deferred_s += time.monotonic() - start
+            record.gate_s += time.monotonic() - start
+        record.admits += 1
+        record.degraded += answer.degraded
+        outcome = answer.WhichOneof("outcome")
+        if outcome == "defer":
+            return answer.defer.retry_delay.ToTimedelta().total_seconds(), False
+        if outcome == "reject":
+            record.error = answer.reject.message or "rejected"
+            return None, False
+        record.grants += 1
+        record.granted = time.monotonic()
+        return None, True
 
     async def _forget(self, tenant: Tenant, request: pb.AdmitRequest) -> None:
         """Gives the place up and comes back as somebody else."""

@@ -39,6 +39,7 @@ TEMPORAL_ARMS: Mapping[str, Arm] = {
     "fairgate": Arm(Rule()),
     "fairgate-floor": Arm(Rule(), Asking(timer_floor=FLOOR)),
     "fairgate-hold": Arm(Rule(), Asking(max_hold=HOLD)),
+    "fairgate-floor-hold": Arm(Rule(), Asking(max_hold=HOLD, timer_floor=FLOOR)),
 }
 ARMS = {"driver": DRIVER_ARMS, "driver-third": DRIVER_ARMS, "temporal": TEMPORAL_ARMS}
 # Part of the paper's caps. Two cores do not carry an engine at all of it, nor LiteLLM's proxy.

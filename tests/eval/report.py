@@ -25,6 +25,7 @@ ARM_NOTES = {
     "fairgate": "discipline `queue`, told limit, window and model; plain deferral",
     "fairgate-floor": "the same, the timer's floor of one second in force and told to the gate",
     "fairgate-hold": "the same, and the gate may hold a question for 250 ms instead of deferring it",
+    "fairgate-floor-hold": "both",
     "fairgate-no-priority": "ablation: all classes weigh the same (the policy says so)",
     "fairgate-no-reconciliation": "ablation: Release does not tell what was used",
     "fairgate-no-tickets": "ablation: after a deferral the place is given up, and the call comes back under a new id",
@@ -105,7 +106,7 @@ def _bars(rows: Sequence[Json], stack: str) -> Iterator[str]:
     for workload in WORKLOADS:
         for window in ("fixed", "sliding", "continuous"):
             arms = {r["arm"]: r for r in rows if (r["workload"], r["window"]) == (workload, window)}
-            for arm in ("fairgate", "fairgate-floor", "fairgate-hold"):
+            for arm in ("fairgate", "fairgate-hold", "fairgate-floor", "fairgate-floor-hold"):
                 if arm not in arms:
                     continue
                 met, missed = [], []

@@ -29,3 +29,14 @@ def test_a_cell_from_processes_to_results(arm: str, tmp_path: pathlib.Path) -> N
         before = marked.stat().st_mtime_ns
         run_cells([cell], out, raw, float("inf"), tries=1)
         assert marked.stat().st_mtime_ns == before
+
+
+def test_a_cell_on_temporal(tmp_path: pathlib.Path) -> None:
+    cell = Cell("temporal", "cross-priority", "fairgate", warm_up=2.0, seconds=5.0, drain=0.0)
+    out = tmp_path / "out"
+    assert run_cells([cell], out, tmp_path / "raw", float("inf"), tries=1) == []
+    (got,) = load_cells(out)
+    assert got["cap_used"] > 0.5 and got["errors"] == 0 and got["share_429"] < 0.05
+    assert got["events_per_call"] > 5  # an activity and a workflow task have six
+    assert got["calls_per_grant"] > 1
+    assert {"workers", "temporal", "gate", "upstream"} == set(got["load"]["by_process"])

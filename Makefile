@@ -126,6 +126,10 @@ sim: ## Simulate the nine workloads against their bars
 sim-full: ## Simulate everything; writes tests/sim/results.json and RESULTS.md
 	$(SIM) --plan full --json tests/sim/results.json --markdown tests/sim/RESULTS.md $(ARGS)
 
+.PHONY: sim-trace
+sim-trace: ## Simulate an hour of a trace with heavy tails; writes tests/sim/trace.json
+	$(SIM).trace --arm naive,queue --window fixed,continuous --json tests/sim/trace.json $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what was built, but not what setup installed
 	find build -mindepth 1 -maxdepth 1 ! -name deps ! -name venv ! -name litellm -exec rm -rf {} +

@@ -14,8 +14,8 @@ from typing import Any
 
 import records
 from arms import Arm, GateArm, Http, NaiveArm
-from cells import Cell
-from driver import Run, drive, http_session
+from cells import TRACE, Cell
+from driver import Run, drive, drive_trace, http_session
 from litellm_proxy import proxy_process
 from machine import Load, Watch, facts
 from measures import percentile
@@ -67,12 +67,18 @@ def rebase_answers(folder: pathlib.Path, zero: float) -> None:
     path.write_text("".join(f"{float(at) - zero:.5f} {status}\n" for at, status in lines))
 
 
+def upstream_options(cell: Cell, folder: pathlib.Path) -> list[str]:
+    """LiteLLM takes Retry-After for seconds, as HTTP says, and would sleep a thousand times too long."""
+    seconds = ["--hint-in-seconds"] if cell.arm == "litellm" else []
+    return [f"--log={folder / ANSWERS}", *seconds]
+
+
 async def _drive(cell: Cell, folder: pathlib.Path) -> tuple[Run, float, Observed]:
     load = cell.load
     async with contextlib.AsyncExitStack() as stack:
-        log = [f"--log={folder / ANSWERS}"]
+        options = upstream_options(cell, folder)
         upstream = await stack.enter_async_context(
-            upstream_process(load, cell.window, cell.repeat, log)
+            upstream_process(load, cell.window, cell.repeat, options)
         )
         pids = {"driver": os.getpid(), "upstream": upstream.pid}
         store = None
@@ -90,7 +96,10 @@ async def _drive(cell: Cell, folder: pathlib.Path) -> tuple[Run, float, Observed
         zero = time.monotonic()
         end = zero + cell.warm_up + cell.seconds
         watching = asyncio.create_task(observe(zero + cell.warm_up, end, pids, store))
-        run = await drive(arm, load, cell.warm_up + cell.seconds, cell.repeat, cell.drain)
+        if cell.workload == TRACE:
+            run = await drive_trace(arm, load, end - zero, cell.repeat)
+        else:
+            run = await drive(arm, load, end - zero, cell.repeat, cell.drain)
         return run, zero, await watching
 
 

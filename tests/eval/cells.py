@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from arms import Asking
 from servers import Rule
+from traces import trace
 from workloads import MAIN, WORKLOADS, Workload
 
 
@@ -46,6 +47,7 @@ ARMS = {"driver": DRIVER_ARMS, "driver-third": DRIVER_ARMS, "temporal": TEMPORAL
 SCALES = {"driver": 1.0, "driver-third": 1 / 3, "temporal": 1 / 3}
 PLAIN = ("naive", "bp", "fairgate", "fairgate-hold")
 ABLATIONS = ("fairgate-no-priority", "fairgate-no-reconciliation", "fairgate-no-tickets")
+TRACE = "trace"
 LITELLM_WINDOW = 60.0  # seconds, of its limits
 
 
@@ -67,6 +69,8 @@ class Cell:
     @property
     def load(self) -> Workload:
         """The workload at this stack's scale."""
+        if self.workload == TRACE:
+            return trace(self.repeat, self.warm_up, self.warm_up + self.seconds)
         scale = SCALES[self.stack]
         whole = WORKLOADS[self.workload]
         return whole if scale == 1 else whole.scaled(scale)
@@ -103,13 +107,18 @@ def _full(repeats: int) -> Iterator[Cell]:
     """Repeat by repeat, the main workloads first: whatever is done by then is a whole."""
     others = tuple(name for name in WORKLOADS if name not in MAIN)
     for workloads in (MAIN, others):
+        if workloads == others:
+            for arm in ("naive", "bp", "fairgate"):
+                yield Cell("driver", TRACE, arm, 1, "fixed", 30.0, 600.0, 0.0)
         for repeat in range(1, repeats + 1):
             for workload, arm in itertools.product(workloads, (*PLAIN, "litellm")):
                 yield _cell("driver", workload, arm, repeat)
-            for workload in workloads:
-                yield _cell("driver-third", workload, "litellm", repeat)
-            for workload, arm in itertools.product(workloads, TEMPORAL_ARMS):
+            arms = TEMPORAL_ARMS if workloads == MAIN else (*PLAIN, "tn", "litellm")
+            for workload, arm in itertools.product(workloads, arms):
                 yield _cell("temporal", workload, arm, repeat)
+            if workloads == MAIN:
+                for workload in MAIN:
+                    yield _cell("driver-third", workload, "litellm", repeat)
             if workloads == MAIN and repeat <= 3:
                 for workload, arm in itertools.product(MAIN, ABLATIONS):
                     yield _cell("driver", workload, arm, repeat)

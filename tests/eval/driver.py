@@ -12,7 +12,8 @@ import grpc
 
 from arms import Arm
 from records import Record
-from workloads import Tenant, Workload
+from traces import Chain, chains
+from workloads import Call, Tenant, Workload
 
 ERROR_PAUSE = 0.1  # seconds before a worker goes on after an error that is no 429
 DRAIN_MAX = 90.0  # seconds
@@ -43,6 +44,13 @@ def drain_calls(workload: Workload, seconds: float) -> int:
     return max(1, round(seconds / max(used[n] / cap for n, cap in workload.caps.items())))
 
 
+async def _call(arm: Arm, tenant: Tenant, call: Call, record: Record) -> None:
+    try:
+        await arm.call(tenant, call, record)
+    except grpc.aio.AioRpcError as error:
+        record.error = f"{error.code().name}: {error.details()}"
+
+
 async def _work(
     arm: Arm, worker: int, tenant: Tenant, rng: random.Random, run: Run, delay: float, drain: _Drain
 ) -> None:
@@ -57,10 +65,7 @@ async def _work(
             tenant.name, tenant.priority, time.monotonic(), worker=worker, draining=left is not None
         )
         run.records.append(record)
-        try:
-            await arm.call(tenant, tenant.draw(rng), record)
-        except grpc.aio.AioRpcError as error:
-            record.error = f"{error.code().name}: {error.details()}"
+        await _call(arm, tenant, tenant.draw(rng), record)
         if not record.ok:
             await asyncio.sleep(ERROR_PAUSE)
         if tenant.think:
@@ -98,11 +103,38 @@ async def drive(
         drain.calls_each = drain_calls(workload, drain_seconds)
         run.drain_begin = time.monotonic()
         await asyncio.wait(tasks, timeout=DRAIN_MAX, return_when=asyncio.FIRST_EXCEPTION)
-    for task in (*tasks, watch):
+    await _end(*tasks, watch)
+    return run
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
         task.cancel()
-    for result in await asyncio.gather(*tasks, watch, return_exceptions=True):
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, Exception):
             raise result
+
+
+async def _follow(arm: Arm, number: int, tenant: Tenant, chain: Chain, run: Run) -> None:
+    await asyncio.sleep(chain.start)
+    for step in chain.steps:
+        await asyncio.sleep(step.pause)
+        record = Record(tenant.name, tenant.priority, time.monotonic(), worker=number)
+        run.records.append(record)
+        await _call(arm, tenant, step.call, record)
+
+
+async def drive_trace(arm: Arm, workload: Workload, seconds: float, seed: int) -> Run:
+    """Chains of calls that come when they come; the next call of a chain waits for the one before."""
+    run = Run([])
+    tenants = {tenant.name: tenant for tenant in workload.tenants}
+    tasks = [
+        asyncio.create_task(_follow(arm, number, tenants[chain.tenant], chain, run))
+        for number, chain in enumerate(chains(seed, seconds))
+    ]
+    watch = asyncio.create_task(_watch_timers(run.late))
+    await asyncio.wait([watch, *tasks], timeout=seconds, return_when=asyncio.FIRST_EXCEPTION)
+    await _end(*tasks, watch)
     return run
 
 

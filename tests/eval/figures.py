@@ -18,6 +18,7 @@ from workloads import MAIN, WORKLOADS  # noqa: E402
 
 Json = dict[str, Any]
 _COLOURS = {"p1": "#1b6ca8", "p2": "#e08e1b", "p3": "#7a9e3a"}
+CONGESTED = set(WORKLOADS) - {"uncongested"}
 _STARVED = 0.1  # of the ideal, in a second
 
 
@@ -129,7 +130,8 @@ def cdfs(cells: Sequence[Json], stack: str, path: pathlib.Path) -> pathlib.Path 
 
 def cost_of_fairness(rows: Sequence[Json], stack: str, path: pathlib.Path) -> pathlib.Path | None:
     """What arms give up for fairness: least achievement against the use of the cap, and against the drain span."""
-    found = [r for r in _find(rows, stack=stack, window="fixed") if r["arm"] not in ABLATIONS and r["workload"] != "uncongested"]
+    found = [r for r in _find(rows, stack=stack, window="fixed") if r["workload"] in CONGESTED]
+    found = [r for r in found if r["arm"] not in ABLATIONS]
     if not found:
         return None
     naive = {r["workload"]: r for r in found if r["arm"] == "naive"}
@@ -143,6 +145,7 @@ def cost_of_fairness(rows: Sequence[Json], stack: str, path: pathlib.Path) -> pa
         both = [(r, n) for r, n in both if r["drain_s"]["mean"] and n["drain_s"]["mean"]]
         axes[1].scatter([r["min_r"]["mean"] for r, _ in both],
                         [100 * r["drain_s"]["mean"] / n["drain_s"]["mean"] for r, n in both], **style)
+    axes[1].set_visible(bool(axes[1].collections) and any(len(c.get_offsets()) for c in axes[1].collections))
     for axis, label in zip(axes, ("% of the usable cap used", "drain span, % of naive's")):
         axis.set_xlabel("least observed / ideal of a tenant")
         axis.set_ylabel(label)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bars import PAPER, Bar, bars_of, mean_of
-from cells import ABLATIONS, ARMS, SCALES
+from cells import ABLATIONS, ARMS, SCALES, TRACE
 from workloads import WORKLOADS
 
 Json = dict[str, Any]
+WORKLOAD_NAMES = (*WORKLOADS, TRACE)
 STACKS = {
     "driver": "Without an engine, at the paper's load (60 requests/s, 12 000 tokens/s)",
     "driver-third": "Without an engine, at a third of the load (where LiteLLM's proxy is not the bottleneck)",
@@ -81,7 +82,7 @@ def _paper_row(arm: str, values: Mapping[str, Any]) -> list[str]:
 
 def _tables(rows: Sequence[Json], stack: str) -> Iterator[str]:
     head = ["arm", "repeats", "OK/s by class", *(name for name, *_ in _COLUMNS)]
-    for workload in WORKLOADS:
+    for workload in WORKLOAD_NAMES:
         for window in ("fixed", "sliding", "continuous"):
             found = {r["arm"]: r for r in rows if (r["workload"], r["window"]) == (workload, window)}
             if not found:
@@ -103,13 +104,14 @@ def _shown(bar: Bar, arms: Mapping[str, Json]) -> str:
 def _bars(rows: Sequence[Json], stack: str) -> Iterator[str]:
     counts: collections.Counter[str] = collections.Counter()
     lines = []
-    for workload in WORKLOADS:
+    for workload in WORKLOAD_NAMES:
         for window in ("fixed", "sliding", "continuous"):
             arms = {r["arm"]: r for r in rows if (r["workload"], r["window"]) == (workload, window)}
             for arm in ("fairgate", "fairgate-hold", "fairgate-floor", "fairgate-floor-hold"):
                 if arm not in arms:
                     continue
-                met, missed = [], []
+                met: list[str] = []
+                missed: list[str] = []
                 for bar in bars_of(stack, workload, window):
                     holds = bar.holds(arms[arm], arms)
                     if holds is None:
@@ -217,7 +219,7 @@ def report(rows: Sequence[Json], cells: Sequence[Json], figures: Mapping[str, Ma
         for name, path in figures.get(stack, {}).items():
             lines += [f"![{name}]({path})", f"*{name}*", ""]
         lines += [*_table_one(mine, stack), *_tables(mine, stack), *_scripts(mine)]
-    missing = [f"{stack}: {w}" for stack in ("driver", "temporal") for w in WORKLOADS
+    missing = [f"{stack}: {w}" for stack, names in (("driver", WORKLOAD_NAMES), ("temporal", WORKLOADS)) for w in names
                if not any((r["stack"], r["workload"]) == (stack, w) for r in rows)]  # fmt: skip
     if missing:
         lines += ["## Not measured yet", "", ", ".join(missing) + ". `make eval` goes on with them.", ""]

@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 
 import records
 from arms import GateArm, Http, NaiveArm
-from cell_run import ANSWERS, RECORDS, Observed, observe, rebase_answers, write_meta
+from cell_run import RECORDS, Observed, observe, rebase_answers, upstream_options, write_meta
 from cells import Cell
 from driver import http_session
 from litellm_proxy import proxy_process
@@ -26,7 +26,7 @@ from records import Record
 from servers import TARGET, gate_process, upstream_process
 from stubs import admission_pb2 as pb
 from temporal_server import QUEUE, Temporal, temporal_process
-from temporal_workflow import Caller, Visit, Who
+from temporal_workflow import Caller, Told, Visit, Who
 from workloads import Call, Tenant, Workload
 
 SLOTS = 20  # of the worker, for activities
@@ -74,8 +74,7 @@ class Desk:
         return _Open(record, call, request, visit.events)
 
     @activity.defn(name="visit")
-    async def visit(self, visit: Visit) -> float | None:
-        """Seconds for the workflow to sleep; None: the call is over."""
+    async def visit(self, visit: Visit) -> Told:
         scheduled = activity.info().current_attempt_scheduled_time.timestamp() + self._clock
         self.queued.append(time.monotonic() - scheduled)
         current = self._open.get(visit.worker)
@@ -86,16 +85,16 @@ class Desk:
         current.left = 0.0
         if isinstance(self._arm, NaiveArm):
             await self._arm.call(self._workers[visit.worker], current.call, current.record)
-            return None
+            return Told(None)
         assert current.request is not None
         try:
             wait = await self._arm.visit(current.request, current.call, current.record)
         except grpc.aio.AioRpcError as error:
             current.record.error = f"{error.code().name}: {error.details()}"
-            return None
+            return Told(None)
         if wait is not None:
             current.left = time.monotonic()
-        return wait
+        return Told(wait)
 
 
 async def _start_workflows(temporal: Temporal, cell: Cell, desk: Desk) -> None:
@@ -113,8 +112,8 @@ async def _arm_of(
     cell: Cell, load: Workload, folder: pathlib.Path, stack: contextlib.AsyncExitStack, pids: dict[str, int]
 ) -> tuple[NaiveArm | GateArm, pathlib.Path | None]:
     """The arm, and the socket of its gate's store."""
-    log = [f"--log={folder / ANSWERS}"]
-    upstream = await stack.enter_async_context(upstream_process(load, cell.window, cell.repeat, log))
+    options = upstream_options(cell, folder)
+    upstream = await stack.enter_async_context(upstream_process(load, cell.window, cell.repeat, options))
     pids["upstream"] = upstream.pid
     session = await stack.enter_async_context(http_session())
     if cell.how.rule:

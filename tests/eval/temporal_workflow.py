@@ -27,6 +27,11 @@ class Visit:
     events: int  # of the history before the call
 
 
+@dataclasses.dataclass
+class Told:
+    wait: float | None  # seconds to sleep before the next visit; None: the call is over
+
+
 @workflow.defn
 class Caller:
     @workflow.run
@@ -40,11 +45,11 @@ class Caller:
             number += 1
             visit = Visit(who.worker, number, workflow.info().get_current_history_length())
             while True:
-                wait: float | None = await workflow.execute_activity(
-                    "visit", visit, result_type=float | None, start_to_close_timeout=VISIT_TIMEOUT, priority=priority
+                told = await workflow.execute_activity(
+                    "visit", visit, result_type=Told, start_to_close_timeout=VISIT_TIMEOUT, priority=priority
                 )
-                if wait is None:
+                if told.wait is None:
                     break
-                await workflow.sleep(wait)
+                await workflow.sleep(told.wait)
             if who.think:
                 await workflow.sleep(who.think * random.uniform(0.5, 1.5))

@@ -43,6 +43,7 @@ class Upstream:
         seed: int = 1,
         clock: Callable[[], float] = time.time,
         log: TextIO | None = None,
+        hint_in_seconds: bool = False,
     ) -> None:
         self.behaviour = behaviour or Behaviour()
         self.answers: dict[int, int] = {}  # status -> calls
@@ -50,6 +51,7 @@ class Upstream:
         self._random = random.Random(seed)
         self._clock = clock
         self._log = log
+        self._hint_in_seconds = hint_in_seconds
         self._runner: web.AppRunner | None = None
 
     async def start(self, port: int = 0) -> str:
@@ -95,7 +97,8 @@ class Upstream:
         if not verdict.admitted:
             wait_ms = max(1, math.ceil(verdict.retry_after * 1000))
             # Both in milliseconds, as the evaluated upstream does; real ones give seconds first.
-            headers |= {"Retry-After": str(wait_ms), "retry-after-ms": str(wait_ms)}
+            hint = math.ceil(wait_ms / 1000) if self._hint_in_seconds else wait_ms
+            headers |= {"Retry-After": str(hint), "retry-after-ms": str(wait_ms)}
             message = f"Rate limit reached on {verdict.limited_by}. Try again in {wait_ms}ms."
             return _error(429, message, verdict.limited_by, "rate_limit_exceeded", headers)
         await asyncio.sleep(self._latency())
@@ -149,7 +152,9 @@ async def _serve(options: argparse.Namespace) -> None:
     )
     limiter = make_limiter(options.model, caps, options.window, options.count_rejected)
     log = options.log.open("w") if options.log else None
-    upstream = Upstream(limiter, behaviour, options.seed, log=log)
+    upstream = Upstream(
+        limiter, behaviour, options.seed, log=log, hint_in_seconds=options.hint_in_seconds
+    )
     base = await upstream.start(options.port)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -172,6 +177,7 @@ def main() -> None:
     parser.add_argument("--count-rejected", action="store_true")
     parser.add_argument("--truncated", type=float, default=0.0, help="part of the completions")
     parser.add_argument("--slow", action="store_true", help="latency x 10")
+    parser.add_argument("--hint-in-seconds", action="store_true", help="Retry-After as HTTP has it")
     parser.add_argument("--outage", action="store_true", help="answer 503")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

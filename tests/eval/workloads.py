@@ -41,9 +41,12 @@ class Tenant:
     mean_tokens: float  # of the actual cost
     think: float = 0.0  # seconds between a workflow's calls
     weight: float = 1.0
+    offered: float | None = None  # calls/s, where they come by themselves and not in closed loops
 
     def demand(self) -> float:
         """Calls/s without caps."""
+        if self.offered is not None:
+            return self.offered
         return self.concurrency / (MEAN_LATENCY + self.think)
 
 

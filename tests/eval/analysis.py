@@ -15,7 +15,7 @@ from scipy import stats
 import records
 from cell_run import ANSWERS, META, RECORDS
 from cells import Cell
-from machine import BUSY_MAX
+from machine import Load
 from measures import achievement, ideal_rates, jain
 from workloads import Workload
 
@@ -182,7 +182,7 @@ def summary_of(folder: pathlib.Path) -> Json:
         "served": {tenant: row.tolist() for tenant, row in served.iterrows()},
         "load": meta["load"],
         # A gate that missed its store was not running freely, whatever the mean of the cores' use is.
-        "valid": meta["load"]["busy"] <= BUSY_MAX and not degraded,
+        "valid": Load(**meta["load"]).valid and not degraded,
         "when": meta["when"],
         "machine": meta["machine"],
     }
@@ -244,6 +244,7 @@ def _row(cells: list[Json]) -> Json:
         **{name: _together([c[name] for c in used]) for name in MEASURES},
         "load": {
             "busy": _together([c["load"]["busy"] for c in used]),
+            "niced": _together([c["load"]["niced"] for c in used]),
             "own": _together([c["load"]["own"] for c in used]),
             "by_process": _together([c["load"]["by_process"] for c in used]),
         },

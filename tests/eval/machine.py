@@ -17,11 +17,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 BUSY_MAX = 0.7  # part of the cores; what was measured above it does not count
 
 
-def _busy_s() -> float:
-    """Seconds of all cores that were not idle, since the machine started."""
+def _busy_s() -> tuple[float, float]:
+    """Seconds of all cores that were not idle, since the machine started; and those that gave way to anybody else."""
     first = pathlib.Path("/proc/stat").read_text().splitlines()[0]
     user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first.split()[1:9])
-    return (user + nice + system + irq + softirq + steal) / _TICKS
+    return (user + nice + system + irq + softirq + steal) / _TICKS, nice / _TICKS
 
 
 def children(pid: int) -> list[int]:
@@ -43,6 +43,8 @@ class Load:
     """Parts of all cores, over a span."""
 
     busy: float  # by anybody
+    niced: float  # of that, by programs of a lower priority, without their system calls
+    nice: int  # of the cell itself
     own: float  # by the processes of the cell
     by_process: dict[str, float]
     loadavg_before: float  # of one minute
@@ -50,7 +52,8 @@ class Load:
 
     @property
     def valid(self) -> bool:
-        return self.busy <= BUSY_MAX
+        """Whether cores were left. Who has a lower priority than the cell gives way to it, and does not count."""
+        return self.busy - (self.niced if self.nice == 0 else 0.0) <= BUSY_MAX
 
 
 class Watch:
@@ -71,8 +74,11 @@ class Watch:
         at, busy, used = self._start
         whole = (time.monotonic() - at) * (os.cpu_count() or 1)
         parts = {name: round((s - used[name]) / whole, 4) for name, s in self._used().items()}
+        busy_now, niced_now = _busy_s()
         return Load(
-            round((_busy_s() - busy) / whole, 4),
+            round((busy_now - busy[0]) / whole, 4),
+            round((niced_now - busy[1]) / whole, 4),
+            os.nice(0),
             round(sum(parts.values()), 4),
             parts,
             self._loadavg,

@@ -180,20 +180,20 @@ def _conditions(rows: Sequence[Json], cells: Sequence[Json]) -> Iterator[str]:
     times = sorted(cell["when"] for cell in cells)
     bad = [cell for cell in cells if not cell["valid"]]
     yield f"{len(cells)} cells from {times[0]} to {times[-1]}; the seed is the number of the repeat (1 to {max(c['cell']['repeat'] for c in cells)})."
-    yield f"{len(bad)} of them are invalid: over 70 % of the cores were busy with anything at all, or the gate missed its store."
+    yield f"{len(bad)} of them are invalid: over 70 % of the cores were busy, programs of a lower priority left out, or the gate missed its store."
     yield "They count only where there is no valid repeat (†)."
     yield ""
     lines = []
     for row in rows:
         parts = ", ".join(f"{n} {_number(v, 100, 1)}" for n, v in row["load"]["by_process"].items())
         lines.append([row["stack"], f"{row['workload']}, {row['window']}", row["arm"], str(row["repeats"]), str(row["invalid_repeats"]),
-                      _number(row["load"]["busy"], 100, 0), _number(row["load"]["own"], 100, 0), parts,
+                      _number(row["load"]["busy"], 100, 0), _number(row["load"]["niced"], 100, 0), _number(row["load"]["own"], 100, 0), parts,
                       _number(row["timer_late_ms"].get("p99"), 1, 1), _number(row["errors"], 1, 0)])  # fmt: skip
     yield "<details><summary>The cores, cell by cell</summary>"
     yield ""
     yield "% of all cores; the processes of the cell with their children, the load generator (`driver`, `workers`) among them."
     yield ""
-    head = ["stack", "cell", "arm", "repeats", "invalid", "busy", "own", "by process", "timers late p99 ms", "errors"]
+    head = ["stack", "cell", "arm", "repeats", "invalid", "busy", "niced", "own", "by process", "timers late p99 ms", "errors"]
     yield from _markdown(head, lines)
     yield "</details>"
     yield ""

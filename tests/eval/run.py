@@ -63,7 +63,7 @@ def _line(summary: dict[str, Any]) -> str:
         parts.append(f"{summary['calls_per_grant']:.2f} Admits")
     parts.append(f"p95 {summary['p1_first_ask_p95_ms'] or 0:.0f} ms")
     load = summary["load"]
-    parts.append(f"cores {100 * load['own']:.0f} % of {100 * load['busy']:.0f} %")
+    parts.append(f"cores {100 * load['own']:.0f} % of {100 * load['busy']:.0f} % ({100 * load['niced']:.0f} % niced)")
     if summary["degraded"]:
         parts.append(f"{summary['degraded']} degraded answers")
     return ", ".join(parts) + ("" if summary["valid"] else ": INVALID, the machine was too busy")

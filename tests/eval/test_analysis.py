@@ -1,5 +1,6 @@
 """From known records to known measures, and from repeats to intervals."""
 
+import dataclasses
 import json
 import math
 import pathlib
@@ -12,6 +13,7 @@ import records
 from analysis import fairness, interval, results_of, rounded, summary_of
 from cells import ARMS, SCALES, TRACE, Cell, full, quick
 from litellm_proxy import slices_of
+from machine import Load
 from measures import Queue, ideal_rates
 from records import Record, Send
 from summary import summarize
@@ -49,7 +51,8 @@ def write_cell(folder: pathlib.Path, calls: list[Record], **more: object) -> Non
     records.write(folder / "records.jsonl", calls, 0.0)
     lines = [f"{s.end - 0.001:.5f} {s.status}\n" for r in calls for s in r.sends]
     (folder / "answers.txt").write_text("".join(sorted(lines)))
-    load = {"busy": 0.3, "own": 0.1, "by_process": {}, "loadavg_before": 0, "loadavg_after": 0}
+    load = {"busy": 0.3, "niced": 0.1, "nice": 0, "own": 0.1, "by_process": {},
+            "loadavg_before": 0.0, "loadavg_after": 0.0}
     meta = {
         "cell": CELL.__dict__,
         "begin": 5.0,
@@ -147,6 +150,13 @@ def test_results_are_over_the_valid_repeats(tmp_path: pathlib.Path) -> None:
     (row,) = results_of([busy])
     assert not row["valid"] and row["share_429"]["mean"] == 0.5
     json.dumps(row, allow_nan=False)
+
+
+def test_who_gives_way_does_not_make_a_cell_invalid() -> None:
+    load = Load(0.9, 0.3, 0, 0.1, {}, 2.0, 2.0)
+    assert load.valid
+    assert not dataclasses.replace(load, nice=19).valid
+    assert not dataclasses.replace(load, niced=0.1).valid
 
 
 def test_records_survive_their_file(tmp_path: pathlib.Path) -> None:

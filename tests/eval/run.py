@@ -26,6 +26,7 @@ from servers import server_binary
 from stubs import SOURCE_DIR
 
 HERE = pathlib.Path(__file__).resolve().parent
+RESULTS = HERE / "results"
 TRIES = 2  # of a cell during which the machine was too busy
 
 
@@ -126,7 +127,9 @@ def write_results(out: pathlib.Path, page: pathlib.Path) -> None:
             place = folder.relative_to(page.parent)
             drawn = draw(mine, cells, stack, folder)
             figures[stack] = {title: str(place / name) for title, name in drawn.items()}
-    page.write_text(report(rows, cells, figures))
+    hour = SOURCE_DIR / "tests" / "sim" / "trace.json"
+    simulated = json.loads(hour.read_text()) if out == RESULTS and hour.exists() else []
+    page.write_text(report(rows, cells, figures, simulated))
     print(f"report: {page}")
 
 
@@ -159,7 +162,7 @@ def main() -> None:
         print(f"{len(cells)} cells, about {_span(sum(cell.takes() for cell in cells))}")
         return
     build = SOURCE_DIR / "build"
-    out = options.out or (build / "eval-quick" if options.quick else HERE / "results")
+    out = options.out or (build / "eval-quick" if options.quick else RESULTS)
     if options.quick and not options.no_run:
         shutil.rmtree(out, ignore_errors=True)
     failed: list[str] = []
@@ -169,7 +172,7 @@ def main() -> None:
         except FileNotFoundError as error:
             parser.error(str(error))
         failed = run_cells(cells, out, build / "eval", until, 1 if options.quick else TRIES)
-    write_results(out, out / "REPORT.md" if out != HERE / "results" else HERE / "REPORT.md")
+    write_results(out, out / "REPORT.md" if out != RESULTS else HERE / "REPORT.md")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

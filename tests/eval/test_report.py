@@ -35,6 +35,7 @@ def test_bars_met_and_missed_are_told(tmp_path: pathlib.Path) -> None:
     assert plain == "| cross-priority, fixed | fairgate | 10 |  |"
     assert any(x.startswith("| fairgate | 2 | 30.0 ± 0.0 / 18.0 ± 0.0 / 12.0 ± 0.0 |") for x in lines)
     assert any(x.startswith("| *paper: bp* |  | 21.3 / 18.5 / 11.8 | 4.1 | 0.890 |") for x in lines)
+    assert "virtual time" not in text
     assert "driver: overload" in text and "temporal: cross-priority" in text  # not measured
 
 

@@ -142,7 +142,7 @@ class GateArm:
                 await asyncio.sleep(wait)
             finally:
                 record.deferred_s += time.monotonic() - start
-            if not self._asking.keeps_ticket and len(record.sends) < request.attempt:
+            if not self._asking.keeps_ticket:
                 await self._forget(tenant, request)
 
     def request_of(self, tenant: Tenant, call: Call, request_id: str) -> pb.AdmitRequest:
@@ -214,7 +214,7 @@ class GateArm:
                 withdraw=pb.Withdraw(),
             )
         )
-        request.request_id = self._new_id(tenant)
+        request.request_id, request.attempt = self._new_id(tenant), 1
 
     async def _settle(self, request: pb.AdmitRequest, answer: Answer, record: Record) -> None:
         settle = pb.Settle(outcome=pb.CALL_OUTCOME_UNSPECIFIED)

@@ -91,7 +91,7 @@ def _cell(stack: str, workload: str, arm: str, repeat: int, window: str = "fixed
     if arm == "litellm":  # two of its windows, from the beginning of the first: a drain would wait for a third
         return dataclasses.replace(cell, warm_up=0.0, seconds=2 * LITELLM_WINDOW, drain=0.0)
     if stack == "temporal":
-        return dataclasses.replace(cell, warm_up=10.0, seconds=45.0, drain=0.0)
+        return dataclasses.replace(cell, warm_up=10.0, seconds=30.0, drain=0.0)
     return cell
 
 

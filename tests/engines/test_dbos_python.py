@@ -1,0 +1,133 @@
+"""The Python adapter on DBOS, with PostgreSQL."""
+
+import pathlib
+import re
+import sys
+
+import common
+import dbos_engine
+import pytest
+import scenarios
+from commands import run
+
+CLIENT = common.SOURCE_DIR / "client" / "python"
+
+
+@pytest.fixture(scope="module")
+def database():
+    database = dbos_engine.Database()
+    yield database
+    database.stop()
+
+
+@pytest.fixture(scope="module")
+def engine(database, gate, upstream, tmp_path_factory):
+    engine = dbos_engine.Dbos(database, gate, upstream, tmp_path_factory.mktemp("workers"))
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def name(request, engine):
+    return f"{engine.name}-{request.node.name.removeprefix('test_').translate(str.maketrans('[]', '--'))}"
+
+
+def test_figure_1(engine, name):
+    with_gate = scenarios.figure_1(engine, f"{name}-gate", "adapter")
+    naive = scenarios.figure_1(engine, f"{name}-naive", "naive")
+    print(f"urgent waited {with_gate:.3f} s with the adapter, {naive:.3f} s with naive retry")
+    assert with_gate < 2 < 4 < naive
+
+
+def test_killed_while_deferred(engine, name):
+    scenarios.killed_while_deferred(engine, name)
+
+
+@pytest.mark.parametrize("point", ["granted", "answered"])
+def test_killed_at(engine, name, point):
+    scenarios.killed_at(engine, name, point)
+
+
+def test_retries_are_new_attempts(engine, name):
+    scenarios.retries_are_new_attempts(engine, name)
+
+
+def test_retries_end(engine, name):
+    scenarios.retries_end(engine, name)
+
+
+def test_gate_away(engine, name):
+    scenarios.gate_away(engine, name)
+
+
+def scarce(engine, name, seconds):
+    """A target with one call per so many seconds."""
+    dimension = {**common.DIMENSION, "limit": 1, "window": f"{seconds}s", "burst_fraction": 1}
+    engine.gate.configure(name, dimensions=[{**dimension, "window_model": "WINDOW_MODEL_SLIDING"}])
+
+
+def test_recovery_asks_nothing_and_steps_are_few(engine, name):
+    """The second worker takes up a workflow of which a call is done, and does not do that again."""
+    scarce(engine, name, 3)
+    with engine.worker(common.WorkerOptions()) as worker:
+        handle = engine.submit(common.Work(work=name, target=name, upstream=engine.upstream.url, calls=2))
+        common.eventually("it sleeps", lambda: engine.asleep(handle))
+        worker.kill()
+    before = engine.gate.state(name)
+    with engine.worker(common.WorkerOptions()):
+        engine.wait(handle, 60)
+    state = engine.gate.state(name)
+    assert len(engine.upstream.sends(name)) == state["charged"] == state["grants_total"] == 2
+    deferrals = state["admits_total"] - state["grants_total"]
+    assert deferrals >= 1
+    steps = engine.steps(name)
+    assert steps.count("DBOS.sleep") == deferrals, steps
+    assert len(steps) == 2 * 2 + deferrals * 3, (steps, before)  # start and result of a child, and the sleep
+
+
+def test_a_deadline_passes(engine, name):
+    """The gate is told what is left, and says no at once."""
+    scarce(engine, name, 60)
+    first = common.Work(work=f"{name}-1", target=name, upstream=engine.upstream.url)
+    late = common.Work(work=f"{name}-2", target=name, upstream=engine.upstream.url, deadline_s=5)
+    with engine.worker(common.WorkerOptions()):
+        engine.wait(engine.submit(first), 30)
+        with pytest.raises(Exception, match="DEADLINE_UNREACHABLE"):
+            engine.wait(engine.submit(late), 30)
+
+
+def test_short_waits_can_be_held(engine, name):
+    """With max_hold, a short wait is no deferral."""
+    engine.gate.configure(name, dimensions=[{**common.DIMENSION, "limit": 10, "burst_fraction": 0.1}])
+    with engine.worker(common.WorkerOptions(max_hold_s=1)):
+        engine.wait(engine.submit(common.Work(work=name, target=name, upstream=engine.upstream.url, calls=6)), 60)
+    assert "DBOS.sleep" not in engine.steps(name)
+    state = engine.gate.state(name)
+    assert state["grants_total"] == state["charged"] == 6
+
+
+def test_readme_works_when_pasted(gate, tmp_path):
+    tokens = {"name": "tokens", "limit": 20000, "window": "10s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("dbos-readme", dimensions=[common.DIMENSION, tokens])
+    programs = re.findall(r"```python\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    program = next(program for program in programs if "DBOSGate" in program)
+    program = program.replace("127.0.0.1:50051", gate.address).replace("openai-prod", "dbos-readme")
+    (tmp_path / "pasted.py").write_text(program)
+    output = run(sys.executable, "pasted.py", env=environment(), cwd=tmp_path)
+    assert re.findall(r"^HELLO \d$", output, re.MULTILINE) == ["HELLO 0", "HELLO 1", "HELLO 2"]
+    assert gate.state("dbos-readme")["admits_total"] > 3
+
+
+def test_example(gate, tmp_path):
+    tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("dbos-example", dimensions=[common.DIMENSION, tokens])
+    example = CLIENT / "examples" / "dbos_workflow.py"
+    database = f"sqlite:///{tmp_path}/summaries.sqlite"
+    output = run(sys.executable, example, database, gate.address, "dbos-example", env=environment())
+    for tenant in ("acme", "globex"):
+        assert f"summaries-of-{tenant} ['one: short', 'two: short', 'three: short']" in output
+    assert gate.state("dbos-example")["admits_total"] > 6
+
+
+def environment():
+    return {"PATH": str(pathlib.Path(sys.executable).parent), "PYTHONPATH": common.CLIENT_PATH}

@@ -99,9 +99,9 @@ class Dbos:
         """Their names, in order."""
         return [step["function_name"] for step in self.client.list_workflow_steps(workflow_id)]
 
-    def held_ms(self) -> list[float]:
-        """Of each call that was deferred: how long its child workflow took its slot."""
-        children = self.client.list_workflows(name="fairgate.call", load_input=False)
+    def held_ms(self, prefix: str) -> list[float]:
+        """Of each call of such works that was deferred: how long its child workflow took its slot."""
+        children = self.client.list_workflows(name="fairgate.call", workflow_id_prefix=prefix, load_input=False)
         deferred = [child for child in children if child.output and "delay_ms" in child.output]
         return [float(child.completed_at - child.dequeued_at) for child in deferred]
 

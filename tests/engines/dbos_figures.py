@@ -17,7 +17,7 @@ def main() -> None:
         gate, upstream, database = common.Gate(folder), common.Upstream(), dbos_engine.Database()
         try:
             engine = dbos_engine.Dbos(database, gate, upstream, folder)
-            figures = slot_figures.measure(engine, "figures", lambda _: engine.held_ms())
+            figures = slot_figures.measure(engine, lambda _, prefix: engine.held_ms(prefix))
             numbers = itertools.count()
             with engine.worker(common.WorkerOptions()):
                 figures |= slot_figures.timer(

@@ -16,7 +16,7 @@ def main() -> None:
         gate, upstream, broker = common.Gate(folder), common.Upstream(), queue_engine.Broker(folder)
         try:
             engine = queue_engine.Queue(broker, gate, upstream, folder)
-            figures = slot_figures.measure(engine, "figures")
+            figures = slot_figures.measure(engine)
             figures |= slot_figures.timer(engine.parked_s)
             engine.stop()
         finally:

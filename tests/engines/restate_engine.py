@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 import json
 import pathlib
+import shutil
 import socket
 import sys
 import urllib.error
@@ -14,7 +15,19 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from common import CLIENT_PATH, HERE, SOURCE_DIR, Gate, Program, Upstream, Work, WorkerOptions, eventually, free_port
+from common import (
+    BUILD_DIR,
+    CLIENT_PATH,
+    HERE,
+    SOURCE_DIR,
+    Gate,
+    Program,
+    Upstream,
+    Work,
+    WorkerOptions,
+    eventually,
+    free_port,
+)
 
 PACKAGES = SOURCE_DIR / "build/deps/restate/node_modules/@restatedev"
 START_TIMEOUT_S = 60
@@ -87,7 +100,16 @@ def python() -> Language:
     return Language("python", [sys.executable, HERE / "restate_worker.py"], {"PYTHONPATH": CLIENT_PATH})
 
 
-LANGUAGES = {"python": python}
+def typescript() -> Language:
+    """Beside the built package, so that its name means that one."""
+    stage = BUILD_DIR / "client-typescript"
+    folder = stage / "engines"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(HERE / "restate_worker.mjs", folder)
+    return Language("typescript", [stage / "node", folder / "restate_worker.mjs"], {})
+
+
+LANGUAGES = {"python": python, "typescript": typescript}
 
 
 class Restate:

@@ -17,7 +17,7 @@ def main(language: str) -> None:
         gate, upstream, server = common.Gate(folder), common.Upstream(), restate_engine.Server(folder)
         try:
             engine = restate_engine.Restate(server, restate_engine.LANGUAGES[language](), gate, upstream, folder)
-            figures = slot_figures.measure(engine, "figures")
+            figures = slot_figures.measure(engine)
             with engine.worker(common.WorkerOptions()):
                 figures |= slot_figures.timer(lambda ms: float(engine.wait(engine.send("sleep", ms), 30)))
         finally:

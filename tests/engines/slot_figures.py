@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import platform
 import re
 import statistics
 from collections.abc import Callable, Mapping
@@ -17,32 +16,45 @@ SLEEPS_MS = (1, 10, 100, 1000)
 _HELD = re.compile(r"^held ([\d.]+) ms, deferred$", re.MULTILINE)
 
 
-def written(worker: Program) -> list[float]:
+def written(worker: Program, _: str) -> list[float]:
     """Workers write it: "held MS ms, deferred"."""
     return [float(found) for found in _HELD.findall(worker.text())]
 
 
-def measure(engine: Engine, name: str, held_ms: Callable[[Program], list[float]] = written) -> dict[str, str]:
-    """40 calls at once under a cap of 10 a second: a line of a table each.
+def measure(engine: Engine, held_ms: Callable[[Program, str], list[float]] = written) -> dict[str, str]:
+    """A line of a table each.
 
-    `held_ms` of the worker: how long each deferred question held a slot.
+    `held_ms` of the worker and the works' prefix: how long deferred questions held a slot.
     """
+    alone = _measure(engine, "alone", works=1, calls=CALLS, held_ms=held_ms)
+    crowd = _measure(engine, "crowd", works=CALLS, calls=1, held_ms=held_ms)
+    bar = f"bar: median {OCCUPANCY_MS_MAX}"
+    return {
+        f"{CALLS} calls one after the other, slot held by a deferred question, ms ({bar})": alone[0],
+        "the same, questions (Admit) per call": alone[1],
+        f"{CALLS} calls at once, slot held by a deferred question, ms": crowd[0],
+        "the same at once, questions (Admit) per call": crowd[1],
+    }
+
+
+def _measure(
+    engine: Engine, name: str, *, works: int, calls: int, held_ms: Callable[[Program, str], list[float]]
+) -> tuple[str, str]:
     dimension = {"name": "requests", "limit": CALLS_PER_S, "window": "1s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     engine.gate.configure(name, dimensions=[{**dimension, "burst_fraction": 0.1}])
     with engine.worker(WorkerOptions()) as worker:
-        works = [Work(work=f"{name}-{n}", target=name, upstream=engine.upstream.url) for n in range(CALLS)]
-        for handle in [engine.submit(work) for work in works]:
+        handles = [
+            engine.submit(Work(work=f"{name}-{n}", target=name, upstream=engine.upstream.url, calls=calls))
+            for n in range(works)
+        ]
+        for handle in handles:
             engine.wait(handle, 120)
-        held = sorted(held_ms(worker))
+        held = sorted(held_ms(worker, name))
     state = engine.gate.state(name)
     assert held, "nobody was deferred"
     median_ms, p95_ms = statistics.median(held), held[int(len(held) * 0.95)]
-    return {
-        f"slot held by a deferred question, ms: median / p95 / most of {len(held)} (bar: {OCCUPANCY_MS_MAX})": (
-            f"{median_ms:.1f} / {p95_ms:.1f} / {held[-1]:.1f}"
-        ),
-        "questions (Admit) per call": f"{state['admits_total'] / state['grants_total']:.2f}",
-    }
+    occupancy = f"median {median_ms:.1f}, p95 {p95_ms:.1f}, most {held[-1]:.1f}, of {len(held)}"
+    return occupancy, f"{state['admits_total'] / state['grants_total']:.2f}"
 
 
 def timer(slept_s: Callable[[float], float]) -> dict[str, str]:
@@ -60,6 +72,7 @@ def write(engine: str, title: str, how: str, figures: Mapping[str, str]) -> None
     """FIGURES-<engine>.md."""
     rows = "\n".join(f"| {what} | {value} |" for what, value in figures.items())
     when = datetime.datetime.now(datetime.UTC).date()
-    text = f"# {title}, measured\n\n{how}\nOne run on {when}, {platform.machine()}.\n\n| | |\n| --- | --- |\n{rows}\n"
+    head = f"# {title}, measured\n\n{how}\nOne run on {when}, on two cores that others used, too."
+    text = f"{head}\n\n| | |\n| --- | --- |\n{rows}\n"
     (HERE / f"FIGURES-{engine}.md").write_text(text)
     print(text)

@@ -119,7 +119,7 @@ def test_readme_works_when_pasted(gate, tmp_path):
 
 
 def test_example(gate, tmp_path):
-    tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    tokens = {"name": "tokens", "limit": 1500, "window": "3s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     gate.configure("dbos-example", dimensions=[common.DIMENSION, tokens])
     example = CLIENT / "examples" / "dbos_workflow.py"
     database = f"sqlite:///{tmp_path}/summaries.sqlite"

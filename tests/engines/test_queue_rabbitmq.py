@@ -69,7 +69,7 @@ def test_delays_are_few_and_not_too_short():
 
 def test_example(engine, broker, tmp_path):
     """The example as it is, with a task that nobody will ever let go."""
-    tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    tokens = {"name": "tokens", "limit": 1500, "window": "3s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     engine.gate.configure("queue-example", dimensions=[common.DIMENSION, tokens])
     command = [sys.executable, queue_engine.EXAMPLES / "queue_worker.py", broker.url, engine.gate.address, "2"]
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))

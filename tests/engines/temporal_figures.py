@@ -34,7 +34,7 @@ TIMERS: dict[str, tuple[dict[str, str], float]] = {
 HOLDS_S = (0.0, 1.0)
 BUSY_MAX = 0.7
 """Of all cores, by whomever: above it the times are those of the neighbours."""
-TRIES = 3
+TRIES = 2
 
 
 def measured(engine: temporal.Temporal, name: str, options: common.WorkerOptions) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from typing import Any
 
 import aiohttp
@@ -47,6 +48,7 @@ class Sender:
     def _die_at(self, point: str) -> None:
         if self._options["die_at"] == point:
             os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)  # the signal may take a moment, in which nothing more is done
 
 
 def question_of(work: dict[str, Any]) -> dict[str, Any]:

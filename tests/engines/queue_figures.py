@@ -25,7 +25,8 @@ def main() -> None:
             gate.stop()
     how = (
         "Written by `queue_figures.py`: RabbitMQ 3.10, a worker and a gate on one machine. A slot is an\n"
-        "unacknowledged task, from its delivery to the commit that parks it. A sleep is a message's time in the queue that expires it."
+        "unacknowledged task, from its delivery to the commit that parks it. A sleep is a message's time in the\n"
+        "queue that expires it."
     )
     slot_figures.write("queue-rabbitmq", "Message queue (RabbitMQ)", how, figures)
 

@@ -26,7 +26,9 @@ const gate = new Gate(address, {
 const restateGate = new RestateGate(gate, { maxHoldMs: options.max_hold_s * 1000 });
 
 function dieAt(point) {
-  if (options.die_at === point) process.kill(process.pid, "SIGKILL");
+  if (options.die_at !== point) return;
+  process.kill(process.pid, "SIGKILL");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000); // it may take a moment: nothing more is done
 }
 
 async function post({ work, tenant, priority, upstream }, requestId, attempt, degraded) {

@@ -60,11 +60,13 @@ def test_gate_away(engine, name):
 
 
 def test_delays_are_few_and_not_too_short():
-    from queue_worker import rounded_up
+    from queue_worker import DELAYS_MS, rounded_up
 
-    delays = [rounded_up(delay_ms) for delay_ms in range(1, 300_001)]
-    assert all(0 <= rounded - asked <= asked / 8 for asked, rounded in enumerate(delays, 1))
-    assert len(set(delays)) <= 144
+    rounded = {asked_ms: rounded_up(asked_ms) for asked_ms in range(16, 300_001)}
+    assert all(asked_ms <= delay_ms <= asked_ms * 1.25 for asked_ms, delay_ms in rounded.items())
+    assert len(DELAYS_MS) == 60
+    assert rounded_up(1) == 16
+    assert rounded_up(10**9) == DELAYS_MS[-1]
 
 
 def test_example(engine, broker, tmp_path):

@@ -8,6 +8,7 @@ it back to "calls": meanwhile it has no slot. ../../ADAPTERS.md tells why it is 
 from __future__ import annotations
 
 import asyncio
+import bisect
 import json
 import sys
 from typing import Any
@@ -21,7 +22,8 @@ from fairgate.durable import Deferral, Done, StepQuestion, Steps
 TASKS, RESULTS = "calls", "results"
 ATTEMPTS_MAX = 3
 RETRY_MS = 100
-_PARTS = 8  # delays are rounded up to eighths of a power of two: at most 144 queues up to five minutes
+# Delays are rounded up to these, which grow by a quarter at most: 16 ms to 7.6 minutes. Each has its queue.
+DELAYS_MS = tuple(quarters << octave for octave in range(2, 17) for quarters in range(4, 8))
 
 
 async def call_the_provider(call: fairgate.AsyncCall, task: dict[str, Any]) -> str:
@@ -48,6 +50,13 @@ class Worker:
         await self._channel.set_qos(prefetch_count=slots)
         queue = await self._channel.declare_queue(TASKS, durable=True)
         await self._channel.declare_queue(RESULTS, durable=True)
+        # All that wait in one queue wait equally long: a broker looks for what has expired at a queue's head only. They
+        # are made beforehand, because a durable queue takes the broker longer than a task.
+        back = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": TASKS}
+        for delay_ms in DELAYS_MS:
+            await self._channel.declare_queue(
+                parking(delay_ms), durable=True, arguments={"x-message-ttl": delay_ms, **back}
+            )
         await queue.consume(self._take)
         await self._channel.closed()
 
@@ -61,13 +70,7 @@ class Worker:
 
     async def park(self, message: AbstractIncomingMessage, task: dict[str, Any], attempt: int, delay_ms: int) -> None:
         """Back to the broker for a time."""
-        delay_ms = rounded_up(delay_ms)
-        # All that wait in one queue wait equally long: a broker looks for what has expired at a queue's head only.
-        arguments = {"x-message-ttl": delay_ms, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": TASKS}
-        parked = await self._channel.declare_queue(
-            f"{TASKS}.in.{delay_ms}ms", durable=True, arguments={**arguments, "x-expires": 2 * delay_ms + 60_000}
-        )
-        await self._instead_of(message, parked.name, task, attempt)
+        await self._instead_of(message, parking(rounded_up(delay_ms)), task, attempt)
 
     async def _take(self, message: AbstractIncomingMessage) -> None:
         task = json.loads(message.body)
@@ -80,7 +83,7 @@ class Worker:
             request_id=message.message_id or "",
             upper_bound=False,
             tells_sent=False,
-            timer_floor=0.0,
+            timer_floor=DELAYS_MS[0] / 1000,
             max_hold=self._max_hold_s,
             due_at=None,
         )
@@ -147,9 +150,13 @@ class CallFailed(Exception):
 
 
 def rounded_up(delay_ms: int) -> int:
-    """To an eighth of its power of two, so that few delays are in use."""
-    step = max(1 << max(delay_ms.bit_length() - 1, 0), _PARTS) // _PARTS
-    return -(-delay_ms // step) * step
+    """To the next delay that has a queue; what is longer than the longest is asked again in between."""
+    return DELAYS_MS[min(bisect.bisect_left(DELAYS_MS, delay_ms), len(DELAYS_MS) - 1)]
+
+
+def parking(delay_ms: int) -> str:
+    """The queue of that delay."""
+    return f"{TASKS}.in.{delay_ms}ms"
 
 
 async def main(broker: str, gate_address: str, slots: str) -> None:

@@ -179,7 +179,7 @@ def shares(engine: Engine, name: str, *, works: int, rate: float) -> None:
     backlogged = [send for send in sends if many_wait_at <= send.at <= until]
     got = Counter(send.priority for send in backlogged)
     print(f"{many_wait_at - began:.1f} s until many waited, {until - began:.1f} s to the end of the backlog: {got}")
-    assert len(backlogged) >= works / 3, "too few to tell"
+    assert len(backlogged) >= works / 5, "too few to tell"  # turns are no dice: few tell enough
     for priority, weight in WEIGHTS.items():
         share = got[priority] / len(backlogged)
         due = weight / sum(WEIGHTS.values())

@@ -1,7 +1,6 @@
 // Calls something with a quota, with the gate's permission: call_with_admission [TARGET [TENANT]]
 #include <cstdio>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
@@ -29,9 +28,11 @@ int main(int argc, char** argv) {
     }
     absl::SleepFor(absl::Milliseconds(20));  // here goes the external call
     // Its real usage; what is not named stays charged as estimated.
-    const auto settled = admission->Settle({{"requests", 1}});
+    admission->Settle({{"requests", 1}});
+    admission->Close();  // or leave the scope
+    const auto& report = admission->report();
     std::printf("call %d: %s, %s\n", call, admission->degraded() ? "degraded" : "granted",
-                settled.ok() ? settled->result.c_str() : settled.status().ToString().c_str());
+                report ? std::string(Name(report->result)).c_str() : "not settled");
   }
   return 0;
 }

@@ -1,25 +1,37 @@
 #include "client/cpp/src/core.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <random>
+#include <limits>
 #include <utility>
 
-#include "absl/strings/str_format.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/cpp/src/exchange.h"
+#include "client/cpp/src/wire.h"
 
 namespace fairgate::client {
 namespace {
 
+// The gate holds no longer, whatever is asked.
+constexpr absl::Duration kMaxHoldMax = absl::Hours(1);
+
 // gRPC's own limits are ints of milliseconds.
 int Milliseconds(absl::Duration duration) {
-  return static_cast<int>(absl::ToInt64Milliseconds(
-      std::min(std::max(duration, absl::ZeroDuration()), absl::Hours(24))));
+  return static_cast<int>(
+      absl::ToInt64Milliseconds(std::clamp(duration, absl::ZeroDuration(), absl::Hours(24))));
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
+// "unix:/path" is both a target and a peer; written like that it is only a target. See IsPeer().
+std::string ToTarget(absl::string_view address) {
+  if (absl::StartsWith(address, "unix:/") && !absl::StartsWith(address, "unix://")) {
+    return absl::StrCat("unix://", absl::StripPrefix(address, "unix:"));
+  }
+  return std::string(address);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target,
+                                           const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
@@ -27,196 +39,221 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments);
-}
-
-void SetDeadline(grpc::ClientContext& context, absl::Duration timeout) {
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::milliseconds(Milliseconds(timeout)));
-}
-
-absl::Status ToStatus(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-}
-
-void SetProto(absl::Duration duration, google::protobuf::Duration* proto) {
-  const int64_t seconds = absl::IDivDuration(duration, absl::Seconds(1), &duration);
-  proto->set_seconds(seconds);
-  proto->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(duration)));
-}
-
-absl::Duration FromProto(const google::protobuf::Duration& proto) {
-  return absl::Seconds(proto.seconds()) + absl::Nanoseconds(proto.nanos());
-}
-
-std::string NewRequestId() {
-  thread_local std::mt19937_64 random{[] {
-    std::random_device device;
-    std::seed_seq seed{device(), device(), device(), device()};
-    return std::mt19937_64(seed);
-  }()};
-  const uint64_t high = random();
-  const uint64_t low = random();
-  return absl::StrFormat("%016x%016x", high, low);
-}
-
-// The gate marks what it says itself. A status without the mark comes from this side's channel,
-// from a proxy, or from a gate that is going down; gRPC's own texts do not tell these from the
-// gate.
-bool SaidByGate(const grpc::Status& status) {
-  constexpr char kErrorDomain[] = "fairgate.io";
-  google::rpc::Status details;
-  if (!details.ParseFromString(status.error_details())) return false;
-  for (const google::protobuf::Any& detail : details.details()) {
-    google::rpc::ErrorInfo info;
-    if (detail.UnpackTo(&info) && info.domain() == kErrorDomain) return true;
-  }
-  return false;
-}
-
-v1::AdmitRequest ToProto(const AdmitOptions& options) {
-  v1::AdmitRequest request;
-  request.set_target(options.target);
-  request.set_tenant(options.tenant);
-  request.set_priority(options.priority);
-  for (const auto& [dimension, amount] : options.cost)
-    (*request.mutable_cost())[dimension] = amount;
-  request.set_cost_kind(options.upper_bound ? v1::COST_KIND_UPPER_BOUND : v1::COST_KIND_ESTIMATE);
-  request.set_request_id(options.request_id.empty() ? NewRequestId() : options.request_id);
-  request.set_attempt(options.attempt);
-  if (options.deadline) SetProto(*options.deadline, request.mutable_deadline());
-  if (options.timer_floor > absl::ZeroDuration()) {
-    SetProto(options.timer_floor, request.mutable_timer_floor());
-  }
-  if (options.max_hold > absl::ZeroDuration()) {
-    SetProto(options.max_hold, request.mutable_max_hold());
-  }
-  request.set_mode(options.check_only ? v1::ADMIT_MODE_CHECK_ONLY : v1::ADMIT_MODE_NORMAL);
-  return request;
+  // Connecting anew would eat the next question's time.
+  arguments.SetInt(GRPC_ARG_CLIENT_IDLE_TIMEOUT_MS, std::numeric_limits<int>::max());
+  // One client's back-off is not another's.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // What is safe is tried again here, and by gRPC only what never left.
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
 }
 
 }  // namespace
 
 Core::Core(ClientOptions options)
     : options_(std::move(options)),
-      stub_(v1::AdmissionService::NewStub(MakeChannel(options_))),
-      breaker_(options_.breaker_failures, options_.breaker_cooldown) {}
+      target_(ToTarget(options_.address)),
+      channel_(MakeChannel(target_, options_)),
+      stub_(v1::AdmissionService::NewStub(channel_)),
+      breaker_(options_.breaker_failures, options_.breaker_cooldown),
+      background_([this](const v1::ReleaseRequest& request, const std::stop_token& stop) {
+        Release(request, kNever, stop, /*maybe_leased=*/true).IgnoreError();
+      }) {}
+
+absl::StatusOr<Admission> Core::Admit(const AdmitOptions& options, Instant due,
+                                      const std::stop_token& stop) {
+  if (stop.stop_requested()) return Cancelled();
+  v1::AdmitRequest request = ToAdmitRequest(options);
+  Exchange exchange(
+      *this, options_.rpc_timeout + std::clamp(options.max_hold, absl::ZeroDuration(), kMaxHoldMax),
+      due);
+  if (due != kNever) SetProto(Between(exchange.began(), due), request.mutable_deadline());
+  v1::AdmitResponse response;
+  if (!exchange.is_pointless()) {
+    exchange.Run(stop, [&](grpc::ClientContext* context) {
+      return stub_->Admit(context, request, &response);
+    });
+  }
+
+  const bool maybe_leased = exchange.maybe_decided() && !options.check_only;
+  const auto withdraw = [&] {
+    if (!maybe_leased) return;
+    ReleaseLater(WithdrawRequest(request.target(), request.request_id(), request.attempt()));
+  };
+  if (exchange.cancelled()) {
+    withdraw();
+    return Cancelled();
+  }
+  absl::StatusOr<Answer> answer = Unreachable();
+  if (exchange.answered()) {
+    answer = ToAnswer(response, options.target);
+  } else if (!exchange.refusal().ok()) {
+    answer = exchange.refusal();
+  } else if (exchange.is_pointless()) {
+    answer = LateRejection(request, "the deadline had passed", /*degraded=*/false);
+  } else if (exchange.was_too_late()) {
+    // No sign that the gate is away, and no reason to call.
+    answer = LateRejection(request, "the deadline passed before the gate answered",
+                           /*degraded=*/true);
+    withdraw();
+  } else if (options_.fail_open) {
+    answer = Answer{.outcome = Outcome::kFailedOpen,
+                    .target = options.target,
+                    .request_id = request.request_id(),
+                    .attempt = request.attempt(),
+                    .degraded = true};
+  }
+  Note(options, exchange.began(), answer);
+  if (!answer.ok()) return answer.status();
+
+  std::unique_ptr<Lease> lease;
+  if (answer->outcome == Outcome::kGranted || answer->outcome == Outcome::kFailedOpen) {
+    const bool failed_open = answer->outcome == Outcome::kFailedOpen;
+    lease = std::make_unique<Lease>();
+    lease->core = shared_from_this();
+    lease->cost = options.cost;
+    lease->maybe_leased = failed_open && maybe_leased;
+    lease->is_open = failed_open ? maybe_leased : !options.check_only;
+    lease->sent = !options.tells_sent;
+  }
+  return Admission(*std::move(answer), std::move(lease));
+}
+
+Admission Core::TooLateToWait(const Answer& deferred) {
+  Answer answer;
+  answer.outcome = Outcome::kRejected;
+  answer.target = deferred.target;
+  answer.request_id = deferred.request_id;
+  answer.attempt = deferred.attempt;
+  answer.degraded = true;
+  answer.reject.reason = RejectReason::kDeadlineUnreachable;
+  answer.reject.message = "the deadline passed while waiting";
+  return Admission(std::move(answer), nullptr);
+}
+
+absl::StatusOr<ReleaseReport> Core::Release(const v1::ReleaseRequest& request, Instant due,
+                                            const std::stop_token& stop, bool maybe_leased) {
+  Exchange exchange(*this, options_.rpc_timeout, due);
+  v1::ReleaseResponse response;
+  exchange.Run(stop, [&](grpc::ClientContext* context) {
+    return stub_->Release(context, request, &response);
+  });
+
+  absl::StatusOr<ReleaseReport> report = Unreachable();
+  if (exchange.answered()) {
+    report = ToReport(response);
+  } else if (!exchange.refusal().ok()) {
+    report = exchange.refusal();
+  } else if (exchange.cancelled()) {
+    report = Cancelled();
+  }
+  if (!report.ok()) {
+    if (maybe_leased) return report;
+    const std::lock_guard lock(mutex_);
+    ++counters_.releases_lost;
+  }
+  if (options_.on_release) {
+    const std::string result = report.ok()               ? std::string(Name(report->result))
+                               : exchange.refusal().ok() ? "LOST"
+                                                         : "ERROR";
+    options_.on_release({.target = request.target(),
+                         .outcome = SaidBy(request),
+                         .result = result,
+                         .duration = Between(exchange.began(), Now())});
+  }
+  return report;
+}
 
 Counters Core::counters() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return counters_;
 }
 
+std::map<std::string, Usage> Core::UsageDimensions(const Amounts& cost,
+                                                   const Amounts& debited) const {
+  std::map<std::string, Usage> found;
+  for (const Amounts* named : {&cost, &debited}) {
+    for (const auto& [name, amount] : *named) {
+      for (const auto* usages : {&options_.usage_dimensions, &DefaultUsage()}) {
+        const auto usage = usages->find(name);
+        if (usage != usages->end()) found.insert(*usage);  // keeps what is there
+      }
+    }
+  }
+  return found;
+}
+
 bool Core::BreakerAllows() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (breaker_.Allows(absl::Now())) return true;
+  const std::lock_guard lock(mutex_);
+  if (breaker_.Allows(Now())) return true;
   ++counters_.breaker_skips;
   return false;
 }
 
-bool Core::Unreached(const grpc::Status& status) {
-  // The gate itself answers UNAVAILABLE where a policy says to stay closed.
-  const bool unreached =
-      status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
-      (status.error_code() == grpc::StatusCode::UNAVAILABLE && !SaidByGate(status));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (unreached) {
-    breaker_.Failed(absl::Now());
-  } else {
+void Core::GateAnswered() {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool was_open = breaker_.is_open();
     breaker_.Succeeded();
+    if (!was_open) return;
   }
-  return unreached;
+  if (options_.on_breaker) options_.on_breaker({.open = false});
 }
 
-Admission Core::FailOpen(Admission admission, bool maybe_leased) {
-  admission.outcome_ = Outcome::kDegraded;
-  admission.degraded_ = true;
-  admission.maybe_leased_ = maybe_leased;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ++counters_.failed_open;
-  return admission;
+void Core::GateFailed() {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool was_open = breaker_.is_open();
+    breaker_.Failed(Now());
+    if (was_open || !breaker_.is_open()) return;
+  }
+  if (options_.on_breaker) options_.on_breaker({.open = true});
 }
 
-absl::StatusOr<Admission> Core::Admit(const AdmitOptions& options) {
-  const v1::AdmitRequest request = ToProto(options);
-  Admission admission;
-  admission.core_ = shared_from_this();
-  admission.target_ = options.target;
-  admission.request_id_ = request.request_id();
-  admission.attempt_ = std::max<uint32_t>(options.attempt, 1);
+bool Core::IsConnected() const {
+  return channel_->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
+}
 
-  if (!BreakerAllows()) {
-    if (options_.fail_open) return FailOpen(std::move(admission), /*maybe_leased=*/false);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    ++counters_.errors;
-    return absl::UnavailableError("the gate does not answer; it is asked again in a moment");
-  }
+// Without a connection gRPC names the target as the peer. Where both look the same it may be one.
+bool Core::IsPeer(const std::string& peer) const {
+  return peer != target_ || absl::StartsWith(target_, "ipv4:") ||
+         absl::StartsWith(target_, "ipv6:") || absl::StartsWith(target_, "unix-abstract:");
+}
 
-  grpc::ClientContext context;
-  SetDeadline(context, options_.rpc_timeout + std::max(options.max_hold, absl::ZeroDuration()));
-  v1::AdmitResponse response;
-  const grpc::Status status = stub_->Admit(&context, request, &response);
-  const bool unreached = Unreached(status);
-  if (unreached && options_.fail_open) {
-    return FailOpen(
-        std::move(admission),
-        status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED && !options.check_only);
-  }
-
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (!status.ok()) {
-    ++counters_.errors;
-    return ToStatus(status);
-  }
-  admission.degraded_ = response.degraded();
-  switch (response.outcome_case()) {
-    case v1::AdmitResponse::kGrant:
-      ++counters_.granted;
-      admission.outcome_ = Outcome::kGranted;
-      admission.lease_open_ = !options.check_only;
-      admission.debited_.insert(response.grant().debited().begin(),
-                                response.grant().debited().end());
-      admission.lease_expires_in_ = FromProto(response.grant().lease_expires_in());
-      break;
-    case v1::AdmitResponse::kDefer:
-      ++counters_.deferred;
-      admission.outcome_ = Outcome::kDeferred;
-      admission.retry_delay_ = FromProto(response.defer().retry_delay());
-      admission.projected_wait_ = FromProto(response.defer().projected_wait());
-      admission.place_ = response.defer().place();
-      break;
-    case v1::AdmitResponse::kReject: {
-      ++counters_.rejected;
-      const v1::Reject& reject = response.reject();
-      admission.outcome_ = Outcome::kRejected;
-      admission.reject_ = {.reason = v1::RejectReason_Name(reject.reason()),
-                           .message = reject.message(),
-                           .dimension = reject.dimension(),
-                           .earliest = std::nullopt};
-      if (reject.has_earliest()) admission.reject_.earliest = FromProto(reject.earliest());
-      break;
+void Core::Note(const AdmitOptions& options, Instant began, const absl::StatusOr<Answer>& answer) {
+  AdmitEvent event{.target = options.target,
+                   .tenant = options.tenant,
+                   .priority = options.priority,
+                   .outcome = "error",
+                   .duration = Between(began, Now())};
+  uint64_t Counters::*counter = &Counters::errors;
+  if (answer.ok()) {
+    event.degraded = answer->degraded;
+    event.delay = answer->retry_delay;
+    switch (answer->outcome) {
+      case Outcome::kGranted:
+        event.outcome = "granted";
+        counter = &Counters::granted;
+        break;
+      case Outcome::kFailedOpen:
+        event.outcome = "failed_open";
+        counter = &Counters::failed_open;
+        break;
+      case Outcome::kDeferred:
+        event.outcome = "deferred";
+        counter = &Counters::deferred;
+        break;
+      case Outcome::kRejected:
+        event.outcome = "rejected";
+        counter = &Counters::rejected;
+        break;
     }
-    case v1::AdmitResponse::OUTCOME_NOT_SET:
-      ++counters_.errors;
-      return absl::InternalError("the gate answered without an outcome");
   }
-  return admission;
-}
-
-absl::StatusOr<v1::ReleaseResponse> Core::Release(const v1::ReleaseRequest& request) {
-  v1::ReleaseResponse response;
-  absl::Status failure = absl::UnavailableError("the gate does not answer");
-  if (BreakerAllows()) {
-    grpc::ClientContext context;
-    SetDeadline(context, options_.rpc_timeout);
-    const grpc::Status status = stub_->Release(&context, request, &response);
-    Unreached(status);
-    if (status.ok()) return response;
-    failure = ToStatus(status);
+  {
+    const std::lock_guard lock(mutex_);
+    ++(counters_.*counter);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ++counters_.releases_lost;
-  return failure;
+  if (options_.on_admit) options_.on_admit(event);
 }
 
 }  // namespace fairgate::client

@@ -1,4 +1,4 @@
-"""The C++ client as its users get it: installed, found by another project with warnings as errors, run against a gate."""
+"""The C++ client as its users get it: installed, found by a project with warnings as errors, run against a gate."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ Core::Core(ClientOptions options)
       channel_(MakeChannel(target_, options_)),
       stub_(v1::AdmissionService::NewStub(channel_)),
       breaker_(options_.breaker_failures, options_.breaker_cooldown),
+      reconnect_(channel_),
       background_([this](const v1::ReleaseRequest& request, const std::stop_token& stop) {
         Release(request, kNever, stop, /*maybe_leased=*/true).IgnoreError();
       }) {}
@@ -164,6 +165,11 @@ absl::StatusOr<ReleaseReport> Core::Release(const v1::ReleaseRequest& request, I
   return report;
 }
 
+void Core::Close() {
+  background_.Close(options_.rpc_timeout);
+  reconnect_.Close();
+}
+
 Counters Core::counters() const {
   const std::lock_guard lock(mutex_);
   return counters_;
@@ -201,6 +207,7 @@ void Core::GateAnswered() {
 }
 
 void Core::GateFailed() {
+  if (!IsConnected()) reconnect_.Start();
   {
     const std::lock_guard lock(mutex_);
     const bool was_open = breaker_.is_open();

@@ -17,6 +17,7 @@
 #include "client/cpp/src/background.h"
 #include "client/cpp/src/breaker.h"
 #include "client/cpp/src/instant.h"
+#include "client/cpp/src/reconnect.h"
 #include "fairgate/admission.h"
 #include "fairgate/options.h"
 #include "fairgate/v1/admission.grpc.pb.h"
@@ -46,7 +47,7 @@ class Core : public std::enable_shared_from_this<Core> {
                                         const std::stop_token& stop, bool maybe_leased);
   // Nobody waits for it but Close().
   void ReleaseLater(v1::ReleaseRequest request) { background_.Add(std::move(request)); }
-  void Close() { background_.Close(options_.rpc_timeout); }
+  void Close();
   Counters counters() const;
   // Of these, the dimensions that hold token usage.
   std::map<std::string, Usage> UsageDimensions(const Amounts& cost, const Amounts& debited) const;
@@ -72,7 +73,9 @@ class Core : public std::enable_shared_from_this<Core> {
   Breaker breaker_;    // guarded by mutex_
   Counters counters_;  // guarded by mutex_
 
-  Background background_;  // last: its thread uses all of the above
+  // Last: their threads use all of the above.
+  Reconnect reconnect_;
+  Background background_;
 };
 
 }  // namespace fairgate::client

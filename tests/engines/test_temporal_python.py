@@ -5,7 +5,7 @@ import re
 import sys
 
 import common
-from commands import run
+from temporal import output_of
 from temporal_suite import *
 
 LANGUAGE = "python"
@@ -19,7 +19,7 @@ def test_readme_works_when_pasted(server, gate, tmp_path):
     program = next(program for program in programs if "FairgateInterceptor" in program)
     program = program.replace("127.0.0.1:50051", gate.address).replace("127.0.0.1:7233", server.address)
     (tmp_path / "pasted.py").write_text(program.replace("openai-prod", "readme"))
-    output = run(sys.executable, tmp_path / "pasted.py", env=environment())
+    output = output_of(sys.executable, tmp_path / "pasted.py", env=environment())
     assert output.splitlines() == ["HELLO 0", "HELLO 1", "HELLO 2"]
     state = gate.state("readme")
     assert state["admits_total"] > state["grants_total"], "nothing was deferred"
@@ -29,7 +29,7 @@ def test_example(server, gate):
     tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     gate.configure("example", dimensions=[common.DIMENSION, tokens])
     example = CLIENT / "examples" / "temporal_workflow.py"
-    output = run(sys.executable, "-W", "error", example, server.address, gate.address, "example", env=environment())
+    output = output_of(sys.executable, "-W", "error", example, server.address, gate.address, "example", env=environment())
     assert re.search(r"^acme: 6 calls, 3840 tokens", output, re.MULTILINE), output
     assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
     state = gate.state("example")

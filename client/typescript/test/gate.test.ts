@@ -169,9 +169,16 @@ test("an answer that comes while the program stands still is not missing", async
   await using patient = new Gate(elsewhere, { rpcTimeoutMs: 10_000, logger: null });
   await patient.run(QUESTION, () => {}); // connects, for both: they share what is connected
   await using hurried = new Gate(elsewhere, { rpcTimeoutMs: 1000, logger: null });
-  const asking = hurried.admit(QUESTION);
-  await sleep(5); // it is sent
-  const until = performance.now() + 1200;
-  while (performance.now() < until || Atomics.load(answers, 0) < 2);
-  assert.equal((await asking).failedOpen, false);
+  for (let patienceMs = 5; ; patienceMs *= 4) {
+    const before = Atomics.load(answers, 0);
+    const asking = hurried.admit(QUESTION);
+    await sleep(patienceMs); // mostly enough to send it; while the program stands still nothing is sent
+    const until = performance.now() + 1200;
+    while (performance.now() < until);
+    const answered = Atomics.load(answers, 0) > before;
+    const call = await asking;
+    if (!answered && patienceMs < 1000) continue; // on a busy machine
+    assert.equal(call.failedOpen, false);
+    break;
+  }
 });

@@ -142,11 +142,9 @@ end
 
 local function granted(q)
   local call, state = q.call, q.state
-  local fields = {outcome = 'grant', debited = named(q.policy, call), lease_us = q.policy.lease_us, admits = call.admits,
-    version = q.policy.version, class = q.class_name}
+  local fields = {outcome = 'grant', debited = named(q.policy, call), lease_us = q.policy.lease_us, admits = call.admits}
   if call.projected_us > 0 then fields.waited_us, fields.first_us = state.now_us - call.first_us, call.projected_us end
-  if q.expired > 0 then fields.expired = q.expired end
-  return fields
+  return answer(q, fields)
 end
 
 local function up_to_ms(us) return math.ceil(us / 1000 - 1e-6) * 1000 end

@@ -6,6 +6,7 @@ import common
 import pytest
 import restate_engine
 import scenarios
+from engine_suite import *
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +26,6 @@ def engine(server, language, gate, upstream, tmp_path_factory):
     return restate_engine.Restate(server, language, gate, upstream, tmp_path_factory.mktemp("workers"))
 
 
-@pytest.fixture
-def name(request, engine):
-    return f"{engine.name}-{request.node.name.removeprefix('test_').translate(str.maketrans('[]', '--'))}"
-
-
 def test_figure_1(language, gate, upstream, name, tmp_path):
     """The slot is the server's: one invocation at a time, and who is suspended has none."""
     server = restate_engine.Server(tmp_path, slots=1)
@@ -41,33 +37,6 @@ def test_figure_1(language, gate, upstream, name, tmp_path):
         server.stop()
     print(f"urgent waited {with_gate:.3f} s with the adapter, {naive:.3f} s with naive retry")
     assert with_gate < 2 < 4 < naive
-
-
-def test_killed_while_deferred(engine, name):
-    scenarios.killed_while_deferred(engine, name)
-
-
-@pytest.mark.parametrize("point", ["granted", "answered"])
-def test_killed_at(engine, name, point):
-    scenarios.killed_at(engine, name, point)
-
-
-def test_retries_are_new_attempts(engine, name):
-    scenarios.retries_are_new_attempts(engine, name)
-
-
-def test_retries_end(engine, name):
-    scenarios.retries_end(engine, name)
-
-
-def test_gate_away(engine, name):
-    scenarios.gate_away(engine, name)
-
-
-def scarce(engine, name, seconds):
-    """A target with one call per so many seconds."""
-    dimension = {**common.DIMENSION, "limit": 1, "window": f"{seconds}s", "burst_fraction": 1}
-    engine.gate.configure(name, dimensions=[{**dimension, "window_model": "WINDOW_MODEL_SLIDING"}])
 
 
 def test_replay_asks_nothing_and_entries_are_few(engine, name):

@@ -7,7 +7,7 @@ import common
 import pika
 import pytest
 import queue_engine
-import scenarios
+from engine_suite import *
 
 sys.path.insert(0, str(queue_engine.EXAMPLES))
 
@@ -24,39 +24,6 @@ def engine(broker, gate, upstream, tmp_path_factory):
     engine = queue_engine.Queue(broker, gate, upstream, tmp_path_factory.mktemp("workers"))
     yield engine
     engine.stop()
-
-
-@pytest.fixture
-def name(request, engine):
-    return f"{engine.name}-{request.node.name.removeprefix('test_').translate(str.maketrans('[]', '--'))}"
-
-
-def test_figure_1(engine, name):
-    with_gate = scenarios.figure_1(engine, f"{name}-gate", "adapter")
-    naive = scenarios.figure_1(engine, f"{name}-naive", "naive")
-    print(f"urgent waited {with_gate:.3f} s with the recipe, {naive:.3f} s with naive retry")
-    assert with_gate < 2 < 4 < naive
-
-
-def test_killed_while_deferred(engine, name):
-    scenarios.killed_while_deferred(engine, name)
-
-
-@pytest.mark.parametrize("point", ["granted", "answered"])
-def test_killed_at(engine, name, point):
-    scenarios.killed_at(engine, name, point)
-
-
-def test_retries_are_new_attempts(engine, name):
-    scenarios.retries_are_new_attempts(engine, name)
-
-
-def test_retries_end(engine, name):
-    scenarios.retries_end(engine, name)
-
-
-def test_gate_away(engine, name):
-    scenarios.gate_away(engine, name)
 
 
 def test_delays_are_few_and_not_too_short():

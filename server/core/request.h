@@ -34,6 +34,12 @@ struct AdmitQuery {
   bool forced = false;  // replay of a degraded grant: debit without asking
 };
 
+// The provider's word on one limit; fields as in fairgate.v1.RateLimitStatus, unset: not told.
+struct RateLimitStatus {
+  std::optional<double> remaining;
+  std::optional<absl::Duration> reset;
+};
+
 enum class CallOutcome { kUnknown, kOk, kRateLimited, kServerError, kTimeout, kNotSent };
 
 enum class ReleaseAction { kSettle, kWithdraw, kExtend };
@@ -46,8 +52,9 @@ struct ReleaseQuery {
   ReleaseAction action = ReleaseAction::kSettle;
   CallOutcome outcome = CallOutcome::kUnknown;  // settle
   Amounts usage;  // settle: actual; extend: used so far. Absent dimensions are unknown.
-  absl::Duration retry_after = absl::ZeroDuration();  // settle, rate limited
-  std::optional<absl::Duration> lease_ttl;            // extend; unset: the target's
+  absl::Duration retry_after = absl::ZeroDuration();                 // settle, rate limited
+  std::vector<std::pair<std::string, RateLimitStatus>> rate_limits;  // settle; names unique
+  std::optional<absl::Duration> lease_ttl;                           // extend; unset: the target's
 };
 
 }  // namespace fairgate

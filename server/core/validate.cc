@@ -67,15 +67,42 @@ class Checker {
     for (const auto& [name, amount] : map) {
       if (!IsValidName(name)) {
         Fail(field, absl::StrCat("a dimension's name ", kNameRule));
-      } else if (!std::isfinite(amount) || amount < 0 || amount > kAmountMax) {
-        Fail(absl::StrCat(field, "[\"", name, "\"]"),
-             absl::StrCat("must be 0 to 1e12, got ", amount));
-      } else {
+      } else if (Amount(absl::StrCat(field, "[\"", name, "\"]"), amount)) {
         out.emplace_back(name, amount);
       }
     }
     std::sort(out.begin(), out.end());
     return out;
+  }
+  template <typename Map>
+  std::vector<std::pair<std::string, RateLimitStatus>> RateLimits(const std::string& field,
+                                                                  const Map& map) {
+    std::vector<std::pair<std::string, RateLimitStatus>> out;
+    if (map.size() > kDimensionsMax) {
+      Fail(field, absl::StrCat("must have at most ", kDimensionsMax, " entries"));
+      return out;
+    }
+    for (const auto& [name, status] : map) {
+      if (!IsValidName(name)) {
+        Fail(field, absl::StrCat("a dimension's name ", kNameRule));
+        continue;
+      }
+      const std::string entry = absl::StrCat(field, "[\"", name, "\"]");
+      RateLimitStatus& told = out.emplace_back(name, RateLimitStatus{}).second;
+      if (status.has_remaining() && Amount(absl::StrCat(entry, ".remaining"), status.remaining())) {
+        told.remaining = status.remaining();
+      }
+      if (status.has_reset()) {
+        told.reset = Wait(absl::StrCat(entry, ".reset"), status.reset(), absl::ZeroDuration(),
+                          absl::Hours(24));
+      }
+    }
+    return out;
+  }
+  bool Amount(const std::string& field, double amount) {
+    const bool good = std::isfinite(amount) && amount >= 0 && amount <= kAmountMax;
+    if (!good) Fail(field, absl::StrCat("must be 0 to 1e12, got ", amount));
+    return good;
   }
   absl::Duration Wait(const std::string& field, const google::protobuf::Duration& d,
                       absl::Duration low, absl::Duration high) {
@@ -160,6 +187,7 @@ std::variant<ReleaseQuery, std::vector<FieldViolation>> ValidateRelease(
         query.retry_after = check.Wait("settle.retry_after", settle.retry_after(),
                                        absl::ZeroDuration(), absl::Hours(24));
       }
+      query.rate_limits = check.RateLimits("settle.rate_limits", settle.rate_limits());
       break;
     }
     case v1::ReleaseRequest::kWithdraw:

@@ -36,6 +36,17 @@ int64_t CeilMicros(absl::Duration duration) {
   return absl::ToInt64Microseconds(absl::Ceil(duration, absl::Microseconds(1)));
 }
 
+std::string PackRateLimits(const ReleaseQuery& query) {
+  MapPacker limits;
+  for (const auto& [name, told] : query.rate_limits) {
+    MapPacker entry;
+    if (told.remaining.has_value()) entry.Number("remaining", *told.remaining);
+    if (told.reset.has_value()) entry.Integer("reset_us", CeilMicros(*told.reset));
+    limits.Raw(name, entry.Finish());
+  }
+  return limits.Finish();
+}
+
 }  // namespace
 
 std::string EncodeAdmit(const AdmitQuery& query, TestClock clock) {
@@ -74,6 +85,7 @@ std::string EncodeRelease(const ReleaseQuery& query, TestClock clock) {
   map.Text("outcome", OutcomeText(query.outcome));
   map.Map("usage", query.usage);
   map.Integer("retry_after_us", CeilMicros(query.retry_after));
+  if (!query.rate_limits.empty()) map.Raw("rate_limits", PackRateLimits(query));
   if (query.lease_ttl.has_value()) map.Integer("lease_us", CeilMicros(*query.lease_ttl));
   PackClock(clock, &map);
   return map.Finish();

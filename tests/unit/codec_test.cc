@@ -78,6 +78,8 @@ TEST(CodecTest, ReleaseSaysEverything) {
   query.usage = {{"tokens", 0.1}};
   query.retry_after = absl::Milliseconds(1500);
   query.lease_ttl = absl::Seconds(90);
+  query.rate_limits = {{"requests", {std::nullopt, absl::Seconds(12)}},
+                       {"tokens", {0.0, absl::Nanoseconds(1)}}};
   const auto handle = Unpack(EncodeRelease(query, std::nullopt));
   const auto f = Fields(handle);
   EXPECT_EQ(f.at("action").as<std::string>(), "settle");
@@ -85,6 +87,10 @@ TEST(CodecTest, ReleaseSaysEverything) {
   EXPECT_EQ((f.at("usage").as<std::map<std::string, double>>().at("tokens")), 0.1);
   EXPECT_EQ(f.at("retry_after_us").as<int64_t>(), 1500000);
   EXPECT_EQ(f.at("lease_us").as<int64_t>(), 90000000);
+  using Told = std::map<std::string, std::map<std::string, double>>;
+  EXPECT_EQ(f.at("rate_limits").as<Told>(),
+            (Told{{"requests", {{"reset_us", 12e6}}},
+                  {"tokens", {{"remaining", 0}, {"reset_us", 1}}}}));  // rounded up
   query.action = ReleaseAction::kWithdraw;
   const auto withdraw = Unpack(EncodeRelease(query, std::nullopt));
   EXPECT_EQ(Fields(withdraw).at("action").as<std::string>(), "withdraw");

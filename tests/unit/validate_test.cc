@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
 
 namespace fairgate {
 namespace {
@@ -86,6 +88,29 @@ TEST(ValidateTest, ReleaseNeedsAnAction) {
   release.set_request_id("a");
   const auto result = ValidateRelease(release);
   EXPECT_EQ(std::get<std::vector<FieldViolation>>(result).front().field, "action");
+}
+
+TEST(ValidateTest, RateLimitsInBounds) {
+  const auto check = [](const std::string& name, std::optional<double> remaining,
+                        std::optional<int64_t> reset_s) -> std::string {
+    v1::ReleaseRequest release;
+    release.set_target("t");
+    release.set_request_id("a");
+    v1::RateLimitStatus& told = (*release.mutable_settle()->mutable_rate_limits())[name];
+    if (remaining) told.set_remaining(*remaining);
+    if (reset_s) told.mutable_reset()->set_seconds(*reset_s);
+    const auto result = ValidateRelease(release);
+    const auto* faults = std::get_if<std::vector<FieldViolation>>(&result);
+    return faults ? faults->front().field : "";
+  };
+  EXPECT_EQ(check("tokens", 0, 86400), "");
+  EXPECT_EQ(check("tokens", std::nullopt, std::nullopt), "");
+  for (const double remaining : {-1.0, 1.1e12, std::nan("")}) {  // -1: a placeholder of some APIs
+    EXPECT_EQ(check("tokens", remaining, 1), R"(settle.rate_limits["tokens"].remaining)");
+  }
+  EXPECT_EQ(check("tokens", 1, -1), R"(settle.rate_limits["tokens"].reset)");
+  EXPECT_EQ(check("tokens", 1, 86401), R"(settle.rate_limits["tokens"].reset)");
+  EXPECT_EQ(check("", 1, 1), "settle.rate_limits");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ local turns = require('turns')
 
 -- Costs as an array over the policy's dimensions, or nil and the name that it does not have.
 local function cost_vector(policy, cost)
-  local raw = {}
+  local raw = {nil, nil, nil, nil} -- with room, as tables that grow are made anew
   for d = 1, #policy.dims do raw[d] = 0 end
   local requests = policy.dim_index.requests
   if requests then raw[requests] = 1 end
@@ -142,7 +142,8 @@ end
 
 local function granted(q)
   local call, state = q.call, q.state
-  local fields = {outcome = 'grant', debited = named(q.policy, call), lease_us = q.policy.lease_us, admits = call.admits}
+  local fields = {outcome = 'grant', debited = named(q.policy, call), lease_us = q.policy.lease_us, admits = call.admits,
+    version = 0, class = ''}
   if call.projected_us > 0 then fields.waited_us, fields.first_us = state.now_us - call.first_us, call.projected_us end
   return answer(q, fields)
 end
@@ -235,32 +236,30 @@ local function prepare(q)
 end
 
 return function(policy, args)
-  local entry = policies.entry_of(policy, args.tenant)
-  local q = {args = args, id = args.id, policy = policy, entry = entry, class_name = args.class or policy.default_class,
-    expired = 0, class = false, raw = false, state = false, flow = false, book = false, call = false, fresh = false,
-    remembered = false, before = false}
   args.attempt = args.attempt or 1
-  q.class = policy.class_index[q.class_name]
-  if not q.class then
-    return {outcome = 'invalid', version = policy.version, field = 'priority',
-      message = 'unknown class "' .. q.class_name .. '"'}
+  local tenant, class_name = args.tenant, args.class or policy.default_class
+  local class = policy.class_index[class_name]
+  if not class then
+    return {outcome = 'invalid', version = policy.version, field = 'priority', message = 'unknown class "' .. class_name .. '"'}
   end
-  local unknown
-  q.raw, unknown = cost_vector(policy, args.cost)
-  if not q.raw then
+  local raw, unknown = cost_vector(policy, args.cost)
+  if not raw then
     return {outcome = 'invalid', version = policy.version, field = 'cost["' .. unknown .. '"]',
       message = 'the target has no such dimension'}
   end
 
-  q.state = states.load(policy)
-  q.expired = calls.reap(policy, q.state)
+  local state = states.load(policy)
+  local expired = calls.reap(policy, state)
   if args.check then -- all that it leaves
     calls.close()
     flows.close()
   end
-  q.flow = flows.of_tenant(policy, entry, q.class, args.tenant)
-  if not args.check then flows.refresh_weight(q.state, q.flow, policies.weight_of(policy, entry)) end
-  q.book = ceilings.load_book(entry, args.tenant)
+  local entry = policies.entry_of(policy, tenant)
+  local flow = flows.of_tenant(policy, entry, class, tenant)
+  if not args.check then flows.refresh_weight(state, flow, policies.weight_of(policy, entry)) end
+  local q = {args = args, id = args.id, policy = policy, entry = entry, class = class, class_name = class_name, raw = raw,
+    state = state, expired = expired, flow = flow, book = ceilings.load_book(entry, tenant), call = false, fresh = false,
+    remembered = false, before = false}
 
   local known = recall(q)
   if known then return known end

@@ -108,8 +108,9 @@ end
 function calls.new(args, class, cost, now_us)
   local call = {state = 'w', attempt = args.attempt, class = class, tenant = args.tenant, bound = args.bound, admits = 0,
     queued = false, parked = false, big = false, bucket = false, has_ceilings = false, first_us = now_us, A = 0,
-    sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, serial = 0, dims = {}}
-  for d = 1, #cost do call.dims[d] = fresh_dim(cost[d]) end
+    sigma = 0, told_us = 0, due_us = 0, projected_us = 0, granted_us = 0, expires_us = 0, serial = 0, dims = {nil, nil, nil, nil}}
+  local dims = call.dims
+  for d = 1, #cost do dims[d] = fresh_dim(cost[d]) end
   return call
 end
 

@@ -15,7 +15,7 @@ local UNCERTAIN_S = 1 -- a forecast parks nobody for longer, unless L1 and the b
 
 -- Headroom each dimension must show: the cost with a margin for noisy estimates in flight.
 local function bare_needs(policy, state, f, call)
-  local bare, dims = {}, policy.dims
+  local bare, dims = {nil, nil, nil, nil}, policy.dims
   for d = 1, #dims do
     local p = dims[d]
     local need, var = call.dims[d].charge, f.dims[d].var
@@ -73,7 +73,7 @@ end
 
 local function grant(q, list, joining)
   local f, call = q.flow, q.call
-  ceilings.unblock(q.state, call, q.args.tenant, q.book)
+  if call.ceilings then ceilings.unblock(q.state, call, q.args.tenant, q.book) end
   if joining then
     f.E, f.G = f.E + call.sigma, f.G + call.sigma
     if f.waiters == 0 then f.G = f.E end
@@ -94,9 +94,11 @@ local function limits_of(q, ceiling, turn_s, short)
   return limits
 end
 
+local GRANTED = {granted = true}
+
 local function answer_grant(q, list, joining)
   if not q.args.check then grant(q, list, joining) end
-  return {granted = true}
+  return GRANTED
 end
 
 -- Whose turn it is, as the call sees it: {seconds until its own, by dimension what L1 keeps for better places, whether it

@@ -70,13 +70,18 @@ function sliding.free(p, s, now_us)
 end
 
 -- The log alone keeps any window within the limit; the smoothing bucket only spreads it and may go negative.
-local function smooth_wait(p, s, need, extra)
+local function smooth_wait(p, s, need)
   if p.burst_fraction >= 1 then return 0 end
-  return math.max(0, math.min(need, p.smooth_depth / 2) + extra - s.smooth) / p.rate
+  return math.max(0, math.min(need, p.smooth_depth / 2) - s.smooth) / p.rate
 end
 
 function sliding.avail(p, s, need, out_of_turn)
-  if smooth_wait(p, s, need, out_of_turn and SMOOTH_BANK * p.smooth_depth or 0) > 0 then return math.min(0, s.smooth) end
+  if p.burst_fraction < 1 then
+    local depth, smooth = p.smooth_depth, s.smooth
+    local least = need < depth / 2 and need or depth / 2
+    if out_of_turn then least = least + SMOOTH_BANK * depth end
+    if smooth < least then return smooth < 0 and smooth or 0 end
+  end
   return p.depth - s.sum
 end
 
@@ -89,7 +94,7 @@ local function slots_of(p, s)
 end
 
 function sliding.wait(p, s, need)
-  local t = smooth_wait(p, s, need, 0)
+  local t = smooth_wait(p, s, need)
   local left = need + s.sum - p.depth
   if left <= 1e-9 then return t end
   local slots = slots_of(p, s)

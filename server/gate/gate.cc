@@ -1,6 +1,7 @@
 #include "server/gate/gate.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -139,24 +140,25 @@ void Gate::Admit(AdmitQuery query, Callback<Decision> done) {
 
 void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done) {
   const absl::Time asked = options_.now();
-  store_->Admit(query, [this, query, hold_until, asked,
+  const auto kept = std::make_shared<AdmitQuery>(std::move(query));  // not copied with the callback
+  store_->Admit(*kept, [this, kept, hold_until, asked,
                         done = std::move(done)](absl::StatusOr<Decision> decision) mutable {
     if (absl::IsUnavailable(decision.status())) {
       MarkStore(false);
-      done(degraded_.Admit(query, options_.now()));
+      done(degraded_.Admit(*kept, options_.now()));
       return;
     }
     if (!decision.ok()) {
       done(decision.status());
       return;
     }
-    Refresh(query.target, decision->config_version);
+    Refresh(kept->target, decision->config_version);
     const auto* defer = std::get_if<Defer>(&decision->outcome);
-    if (defer == nullptr || !decision->may_hold || query.check_only) {
+    if (defer == nullptr || !decision->may_hold || kept->check_only) {
       done(std::move(decision));
       return;
     }
-    Park({std::move(query), asked, hold_until, *std::move(decision), std::move(done)});
+    Park({std::move(*kept), asked, hold_until, *std::move(decision), std::move(done)});
   });
 }
 

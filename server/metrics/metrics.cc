@@ -233,25 +233,26 @@ class Metrics::Impl {
 Metrics::Metrics(MetricsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Metrics::~Metrics() = default;
 
-void Metrics::OnAdmit(const AdmitQuery& query, const Decision& decision) {
+void Metrics::OnAdmit(const std::string& target, const std::string& tenant,
+                      const Decision& decision) {
   static const auto* const no_class = new std::string;
   const auto [outcome, reason] = Describe(decision);
-  const std::string* target = nullptr;
+  const std::string* label = nullptr;
   Counter* counter = nullptr;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    target = &impl_->TargetLabel(query.target, !decision.degraded);
+    label = &impl_->TargetLabel(target, !decision.degraded);
     // A class that a degraded answer names may be made up.
     const std::string& priority =
-        decision.degraded ? *no_class : impl_->ClassLabel(*target, decision.facts.priority);
-    counter = &impl_->AdmitCounter(*target, priority, outcome, reason);
+        decision.degraded ? *no_class : impl_->ClassLabel(*label, decision.facts.priority);
+    counter = &impl_->AdmitCounter(*label, priority, outcome, reason);
   }
   counter->Increment();
   if (decision.facts.leases_expired > 0) {
     impl_->leases_expired_.Increment(decision.facts.leases_expired);
   }
   if (decision.degraded) {
-    impl_->degraded_.Add({{"target", *target}, {"outcome", outcome}}).Increment();
+    impl_->degraded_.Add({{"target", *label}, {"outcome", outcome}}).Increment();
   }
   if (const auto* const defer = std::get_if<Defer>(&decision.outcome)) {
     impl_->defer_seconds_.Observe(absl::ToDoubleSeconds(defer->retry_delay));
@@ -269,7 +270,7 @@ void Metrics::OnAdmit(const AdmitQuery& query, const Decision& decision) {
         absl::ToDoubleSeconds(decision.facts.waited - decision.facts.first_projected));
   }
   if (!impl_->listed_tenants_.empty()) {
-    impl_->tenant_grants_.Add({{"target", *target}, {"tenant", impl_->TenantLabel(query.tenant)}})
+    impl_->tenant_grants_.Add({{"target", *label}, {"tenant", impl_->TenantLabel(tenant)}})
         .Increment();
   }
 }

@@ -35,7 +35,7 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  void OnAdmit(const AdmitQuery& query, const Decision& decision);
+  void OnAdmit(const std::string& target, const std::string& tenant, const Decision& decision);
   // The call got a status instead of a decision.
   void OnAdmitError(const std::string& target, const absl::Status& status);
   void OnRelease(const std::string& target, const ReleaseReport& report);

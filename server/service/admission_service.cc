@@ -142,22 +142,20 @@ class AdmissionService::AdmitCall final : public Call<v1::AdmitRequest, v1::Admi
       Fail(ToStatus(*faults));
       return;
     }
-    query_ = std::get<0>(std::move(validated));
-    owner_->gate_->Admit(query_, [this](absl::StatusOr<Decision> decision) {
-      if (!decision.ok()) {
-        Fail(decision.status());
-        return;
-      }
-      owner_->metrics_->OnAdmit(query_, *decision);
-      Succeed(ToProto(*decision));
-    });
+    owner_->gate_->Admit(
+        std::get<0>(std::move(validated)), [this](absl::StatusOr<Decision> decision) {
+          if (!decision.ok()) {
+            Fail(decision.status());
+            return;
+          }
+          owner_->metrics_->OnAdmit(request_.target(), request_.tenant(), *decision);
+          Succeed(ToProto(*decision));
+        });
   }
 
   void CountError(const absl::Status& status) override {
     owner_->metrics_->OnAdmitError(request_.target(), status);
   }
-
-  AdmitQuery query_;
 };
 
 class AdmissionService::ReleaseCall final : public Call<v1::ReleaseRequest, v1::ReleaseResponse> {

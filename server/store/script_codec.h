@@ -30,7 +30,8 @@ std::string EncodeConfigure(const CompiledPolicy& policy, const std::string& sou
                             uint64_t expected_version, TestClock clock);
 std::string EncodeDelete(uint64_t expected_version, TestClock clock);
 
-absl::StatusOr<Decision> DecodeAdmit(std::string_view bytes, const AdmitQuery& query);
+// Without the ids, which the asker knows.
+absl::StatusOr<Decision> DecodeAdmit(std::string_view bytes);
 absl::StatusOr<ReleaseReport> DecodeRelease(std::string_view bytes);
 // kAborted: the stored version is another one.
 absl::StatusOr<uint64_t> DecodeConfigure(std::string_view bytes);

@@ -239,14 +239,12 @@ void SetDuration(int64_t us, google::protobuf::Duration* to) {
 
 }  // namespace
 
-absl::StatusOr<Decision> DecodeAdmit(std::string_view bytes, const AdmitQuery& query) {
+absl::StatusOr<Decision> DecodeAdmit(std::string_view bytes) {
   return Decode<Decision>(
-      "admit", bytes, [&query](const Reader& reader, bool* ok) -> absl::StatusOr<Decision> {
+      "admit", bytes, [](const Reader& reader, bool* ok) -> absl::StatusOr<Decision> {
         const std::string verdict = reader.Text("outcome");
         if (absl::Status status = CommonFailure(reader, verdict); !status.ok()) return status;
         Decision decision;
-        decision.request_id = query.request_id;
-        decision.attempt = query.attempt;
         decision.config_version = reader.Count("version");
         decision.facts.priority = reader.Text("class", false);
         decision.facts.leases_expired = static_cast<uint32_t>(reader.Count("expired", false));

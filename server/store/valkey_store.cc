@@ -135,8 +135,15 @@ void ValkeyStore::Decide(const std::string& target, std::vector<Question> batch,
 
 void ValkeyStore::Admit(const AdmitQuery& query, Callback<Decision> done) {
   Ask(query.target, EncodeAdmit(query, Clock()),
-      [query, done = std::move(done)](absl::StatusOr<std::string> answer) {
-        done(answer.ok() ? DecodeAdmit(*answer, query) : answer.status());
+      [id = query.request_id, attempt = query.attempt,
+       done = std::move(done)](absl::StatusOr<std::string> answer) mutable {
+        absl::StatusOr<Decision> decision =
+            answer.ok() ? DecodeAdmit(*answer) : absl::StatusOr<Decision>(answer.status());
+        if (decision.ok()) {
+          decision->request_id = std::move(id);
+          decision->attempt = attempt;
+        }
+        done(std::move(decision));
       });
 }
 

@@ -40,7 +40,7 @@ std::vector<std::string> FuzzSeeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  const auto decision = fairgate::DecodeAdmit(bytes, fairgate::AdmitQuery());
+  const auto decision = fairgate::DecodeAdmit(bytes);
   if (decision.ok()) {
     const auto response = fairgate::ToProto(*decision);
     FUZZ_REQUIRE(response.outcome_case() != fairgate::v1::AdmitResponse::OUTCOME_NOT_SET);

@@ -26,25 +26,18 @@ Decision Granted(const std::string& priority) {
   return decision;
 }
 
-AdmitQuery Query(const std::string& target) {
-  AdmitQuery query;
-  query.target = target;
-  query.tenant = "acme";
-  return query;
-}
-
 // Touches every metric once.
 void TouchAll(Metrics& metrics) {
-  metrics.OnAdmit(Query("t"), Granted("high"));
+  metrics.OnAdmit("t", "acme", Granted("high"));
   Decision deferred = Granted("low");
   Defer defer;
   defer.retry_delay = absl::Milliseconds(20);
   defer.limited_by = {{Layer::kClass, ""}};
   deferred.outcome = defer;
-  metrics.OnAdmit(Query("t"), deferred);
+  metrics.OnAdmit("t", "acme", deferred);
   Decision degraded = Granted("made up");
   degraded.degraded = true;
-  metrics.OnAdmit(Query("t"), degraded);
+  metrics.OnAdmit("t", "acme", degraded);
   metrics.OnAdmitError("t", absl::UnavailableError("x"));
   ReleaseReport report;
   report.result = ReleaseResult::kSettled;
@@ -121,7 +114,7 @@ TEST(Metrics, TargetsAreBoundedAndMadeUpOnesLearnNothing) {
     metrics.OnAdmitError("made up " + std::to_string(i), absl::NotFoundError("x"));
   }
   for (const char* const target : {"a", "b", "c", "d"}) {
-    metrics.OnAdmit(Query(target), Granted("high"));
+    metrics.OnAdmit(target, "acme", Granted("high"));
   }
   const std::string text = Scrape(metrics);
   EXPECT_EQ(text.find("made up"), std::string::npos);
@@ -135,10 +128,8 @@ TEST(Metrics, TenantsOnlyIfListed) {
   MetricsOptions options;
   options.tenants = {"acme"};
   Metrics metrics(options);
-  metrics.OnAdmit(Query("t"), Granted("high"));
-  AdmitQuery query = Query("t");
-  query.tenant = "stranger";
-  metrics.OnAdmit(query, Granted("high"));
+  metrics.OnAdmit("t", "acme", Granted("high"));
+  metrics.OnAdmit("t", "stranger", Granted("high"));
   const std::string text = Scrape(metrics);
   EXPECT_NE(text.find(R"(fairgate_tenant_grants_total{target="t",tenant="acme"} 1)"),
             std::string::npos);

@@ -170,15 +170,9 @@ std::string RejectAnswer(const std::string& reason = "deadline_unreachable") {
   return map.Finish();
 }
 
-absl::StatusOr<Decision> Decode(const std::string& bytes) {
-  return DecodeAdmit(bytes, FullQuery());
-}
-
 TEST(CodecTest, AGrantIsRead) {
-  const auto decision = Decode(GrantAnswer());
+  const auto decision = DecodeAdmit(GrantAnswer());
   ASSERT_TRUE(decision.ok()) << decision.status();
-  EXPECT_EQ(decision->request_id, FullQuery().request_id);
-  EXPECT_EQ(decision->attempt, 3U);
   EXPECT_EQ(decision->config_version, 7U);
   EXPECT_FALSE(decision->degraded);
   EXPECT_EQ(decision->facts.priority, "high");
@@ -192,7 +186,7 @@ TEST(CodecTest, AGrantIsRead) {
 }
 
 TEST(CodecTest, ADeferIsRead) {
-  const auto decision = Decode(DeferAnswer());
+  const auto decision = DecodeAdmit(DeferAnswer());
   ASSERT_TRUE(decision.ok()) << decision.status();
   EXPECT_TRUE(decision->may_hold);
   const auto& defer = std::get<Defer>(decision->outcome);
@@ -214,7 +208,7 @@ TEST(CodecTest, ARejectIsRead) {
       {"superseded", RejectReason::kSuperseded},
       {"tenant_not_listed", RejectReason::kTenantNotListed}};
   for (const auto& [text, reason] : reasons) {
-    const auto decision = Decode(RejectAnswer(text));
+    const auto decision = DecodeAdmit(RejectAnswer(text));
     ASSERT_TRUE(decision.ok()) << text;
     const auto& reject = std::get<Reject>(decision->outcome);
     EXPECT_EQ(reject.reason, reason);
@@ -226,12 +220,12 @@ TEST(CodecTest, ARejectIsRead) {
 TEST(CodecTest, FailuresThatAreNoFaults) {
   MapPacker none;
   none.Text("outcome", "no_target");
-  EXPECT_TRUE(absl::IsNotFound(Decode(none.Finish()).status()));
+  EXPECT_TRUE(absl::IsNotFound(DecodeAdmit(none.Finish()).status()));
   MapPacker invalid;
   invalid.Text("outcome", "invalid");
   invalid.Text("field", "cost[\"x\"]");
   invalid.Text("message", "no such dimension");
-  const auto status = Decode(invalid.Finish()).status();
+  const auto status = DecodeAdmit(invalid.Finish()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_EQ(status.message(), "cost[\"x\"]: no such dimension");
 }
@@ -266,7 +260,7 @@ TEST(CodecTest, WhatIsMalformedIsInternal) {
   bad["a map far too long"] = "\xdf\xff\xff\xff\xff";
   bad["nested without end"] = std::string(100000, '\x91');
   for (const auto& [what, bytes] : bad) {
-    const auto decision = Decode(bytes);
+    const auto decision = DecodeAdmit(bytes);
     EXPECT_TRUE(absl::IsInternal(decision.status())) << what << ": " << decision.status();
     EXPECT_FALSE(DecodeRelease(bytes).ok()) << what;
     EXPECT_FALSE(DecodeConfigure(bytes).ok()) << what;
@@ -276,9 +270,9 @@ TEST(CodecTest, WhatIsMalformedIsInternal) {
 
 TEST(CodecTest, EveryCutOfAnAnswerIsInternal) {
   for (const std::string& whole : {GrantAnswer(), DeferAnswer(), RejectAnswer()}) {
-    ASSERT_TRUE(Decode(whole).ok());
+    ASSERT_TRUE(DecodeAdmit(whole).ok());
     for (size_t size = 0; size < whole.size(); ++size) {
-      EXPECT_TRUE(absl::IsInternal(Decode(whole.substr(0, size)).status())) << size;
+      EXPECT_TRUE(absl::IsInternal(DecodeAdmit(whole.substr(0, size)).status())) << size;
     }
   }
 }
@@ -294,7 +288,7 @@ TEST(CodecTest, FlippedBitsNeverCrash) {
         char& byte = bytes[random() % bytes.size()];
         byte = static_cast<char>(byte ^ (1 << random() % 8));
       }
-      const auto decision = Decode(bytes);
+      const auto decision = DecodeAdmit(bytes);
       if (!decision.ok()) continue;
       if (const auto* defer = std::get_if<Defer>(&decision->outcome)) {
         EXPECT_GE(defer->retry_delay, absl::Milliseconds(1)) << "seed " << seed;

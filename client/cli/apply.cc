@@ -37,7 +37,7 @@ grpc::Status ReadVersion(Gate& gate, const std::string& target, uint64_t* versio
   v1::InspectTargetResponse response;
   grpc::ClientContext context;
   gate.SetDeadline(context);
-  const grpc::Status status = gate.admin().InspectTarget(&context, request, &response);
+  grpc::Status status = gate.admin().InspectTarget(&context, request, &response);
   *version = response.config_version();
   if (status.error_code() == grpc::StatusCode::NOT_FOUND) return grpc::Status::OK;
   return status;
@@ -53,7 +53,7 @@ v1::ConfigureRequest MakeRequest(const Plan& plan) {
 }
 
 grpc::Status Preview(Gate& gate, Plan* plan) {
-  const grpc::Status status = ReadVersion(gate, plan->policy.name(), &plan->version);
+  grpc::Status status = ReadVersion(gate, plan->policy.name(), &plan->version);
   if (!status.ok()) return status;
   v1::ConfigureRequest request = MakeRequest(*plan);
   request.set_validate_only(true);

@@ -59,13 +59,14 @@ class AdmissionService::Service final
         Await<v1::ConfigureResponse>([&](Gate::Callback<v1::ConfigureResponse> done) {
           owner_->gate_->Configure(*request, std::move(done));
         });
-    if (answer.ok()) {
+    const absl::Status status = answer.status();
+    if (status.ok()) {
       *response = *std::move(answer);
     } else {
-      owner_->Fault(answer.status());
+      owner_->Fault(status);
     }
     owner_->Leave();
-    return answer.ok() ? grpc::Status::OK : ToGrpcStatus(answer.status());
+    return ToGrpcStatus(status);
   }
 
  private:

@@ -28,7 +28,7 @@ class Loader {
     std::set<std::string> seen;
     for (const auto& entry : node) {
       const std::string key = entry.first.as<std::string>("");
-      const std::string at = path.empty() ? key : path + "." + key;
+      const std::string at = absl::StrCat(path, path.empty() ? "" : ".", key);
       const FieldDescriptor* field = message->GetDescriptor()->FindFieldByName(key);
       if (field == nullptr) return Bad(entry.first, at, "unknown key; allowed: " + Names(*message));
       if (!seen.insert(key).second) return Bad(entry.first, at, "stands there twice");
@@ -44,9 +44,11 @@ class Loader {
 
  private:
   static std::string Names(const Message& message) {
+    const auto* descriptor = message.GetDescriptor();
     std::vector<std::string> names;
-    for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
-      names.push_back(message.GetDescriptor()->field(i)->name());
+    names.reserve(static_cast<size_t>(descriptor->field_count()));
+    for (int i = 0; i < descriptor->field_count(); ++i) {
+      names.push_back(descriptor->field(i)->name());
     }
     return absl::StrJoin(names, ", ");
   }
@@ -92,7 +94,7 @@ class Loader {
   absl::Status FillScalar(const YAML::Node& node, const std::string& path,
                           const FieldDescriptor* field, Message* message) {
     const auto* reflection = message->GetReflection();
-    const std::string text = node.Scalar();
+    const std::string& text = node.Scalar();
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_STRING:
         reflection->SetString(message, field, text);

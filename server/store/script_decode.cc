@@ -119,13 +119,11 @@ class Reader {
   std::vector<const msgpack::object*> List(std::string_view key) const {
     std::vector<const msgpack::object*> list;
     const msgpack::object* found = Find(key);
-    if (found == nullptr) {
-      *ok_ = false;
-    } else if (found->type == msgpack::type::ARRAY) {
+    if (found != nullptr && found->type == msgpack::type::ARRAY) {
       for (uint32_t i = 0; i < found->via.array.size; ++i) {
         list.push_back(&found->via.array.ptr[i]);
       }
-    } else if (found->type != msgpack::type::MAP || found->via.map.size != 0) {
+    } else if (found == nullptr || found->type != msgpack::type::MAP || found->via.map.size != 0) {
       *ok_ = false;
     }
     return list;

@@ -4,17 +4,13 @@
 #include <map>
 #include <mutex>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/string_view.h"
-#include "prometheus/counter.h"
-#include "prometheus/gauge.h"
-#include "prometheus/histogram.h"
+#include "server/metrics/bounded_labels.h"
+#include "server/metrics/families.h"
 #include "server/metrics/label_names.h"
-#include "server/version.h"
 
 namespace fairgate {
 namespace {
@@ -24,17 +20,6 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 using prometheus::Labels;
-
-constexpr char kOther[] = "other";
-// A policy has at most 64 classes and 16 dimensions; names that were removed keep their series.
-constexpr size_t kClassesMax = 128;
-constexpr size_t kDimensionsMax = 32;
-
-const Histogram::BucketBoundaries& WaitBuckets() {
-  static const auto* const buckets = new Histogram::BucketBoundaries{
-      0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300};
-  return *buckets;
-}
 
 std::string CodeName(const absl::Status& status) {
   return absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
@@ -55,85 +40,30 @@ std::pair<const char*, const char*> Describe(const Decision& decision) {
 
 class Metrics::Impl {
  public:
-  explicit Impl(MetricsOptions options)
-      : options_(std::move(options)),
-        listed_tenants_(options_.tenants.begin(), options_.tenants.end()) {
-    AddGauge("fairgate_build_info", "Version of the server; always 1")
-        .Add({{"version", std::string(kVersion)}})
-        .Set(1);
-  }
+  explicit Impl(const MetricsOptions& options) : labels_(options.targets_max, options.tenants) {}
 
-  Family<Counter>& AddCounter(const char* name, const char* help) {
-    return prometheus::BuildCounter().Name(name).Help(help).Register(*registry_);
-  }
-  Family<Gauge>& AddGauge(const char* name, const char* help) {
-    return prometheus::BuildGauge().Name(name).Help(help).Register(*registry_);
-  }
-  Family<Histogram>& AddHistogram(const char* name, const char* help) {
-    return prometheus::BuildHistogram().Name(name).Help(help).Register(*registry_);
-  }
-
-  // The label of a target. Callers hold mutex_. Targets are learnt only from answers that prove
-  // that they exist, so that made-up names fill nothing.
-  const std::string& TargetLabel(const std::string& target, bool exists) {
-    static const auto* const other = new std::string(kOther);
-    const auto found = targets_.find(target);
-    if (found != targets_.end()) {
-      return *found;
-    }
-    if (!exists || targets_.size() >= options_.targets_max) {
-      return *other;
-    }
-    return *targets_.insert(target).first;
-  }
-
-  // Names of a target's classes or dimensions, the first `max` of them. Callers hold mutex_.
-  const std::string& Bounded(std::map<std::string, std::set<std::string>>& names,
-                             const std::string& target, const std::string& name, size_t max) {
-    static const auto* const other = new std::string(kOther);
-    std::set<std::string>& of_target = names[target];
-    const auto found = of_target.find(name);
-    if (found != of_target.end()) {
-      return *found;
-    }
-    return of_target.size() < max ? *of_target.insert(name).first : *other;
-  }
-  const std::string& ClassLabel(const std::string& target, const std::string& name) {
-    return Bounded(classes_, target, name, kClassesMax);
-  }
-  const std::string& DimensionLabel(const std::string& target, const std::string& name) {
-    return Bounded(dimensions_, target, name, kDimensionsMax);
-  }
-  const std::string& TenantLabel(const std::string& tenant) const {
-    static const auto* const other = new std::string(kOther);
-    const auto found = listed_tenants_.find(tenant);
-    return found == listed_tenants_.end() ? *other : *found;
-  }
-
-  // Series of the calls' own path, with mutex_ held. Labels are TargetLabel() and the like or
-  // literals: they live as long as this does, so their addresses stand for them, and nothing is
-  // built for a series that is there.
+  // Series of the calls' own path, with mutex_ held. Their labels are those of labels_ or literals:
+  // they live as long as this does, so their addresses stand for them, and nothing is built for a
+  // series that is there.
   Counter& AdmitCounter(const std::string& target, const std::string& priority, const char* outcome,
                         const char* reason) {
     Counter*& counter = admits_found_[{&target, &priority, outcome, reason}];
     if (counter == nullptr) {
-      counter = &admit_outcomes_.Add(
+      counter = &families_.admit_outcomes.Add(
           {{"target", target}, {"class", priority}, {"outcome", outcome}, {"reason", reason}});
     }
     return *counter;
   }
   Counter& ReleaseCounter(const std::string& target, const char* result) {
     Counter*& counter = releases_found_[{&target, result}];
-    if (counter == nullptr) counter = &releases_.Add({{"target", target}, {"result", result}});
+    if (counter == nullptr) {
+      counter = &families_.releases.Add({{"target", target}, {"result", result}});
+    }
     return *counter;
   }
   Histogram& EstimateError(const std::string& target, const std::string& dimension) {
     Histogram*& histogram = estimate_errors_found_[{&target, &dimension}];
-    if (histogram == nullptr) {
-      histogram = &estimate_error_.Add(
-          {{"target", target}, {"dimension", dimension}},
-          Histogram::BucketBoundaries{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 4, 10});
-    }
+    if (histogram == nullptr) histogram = &families_.EstimateError(target, dimension);
     return *histogram;
   }
   struct EvaluationHistograms {
@@ -143,12 +73,8 @@ class Metrics::Impl {
   EvaluationHistograms Evaluation(const std::string& function) {
     EvaluationHistograms& found = evaluations_found_[function];
     if (found.seconds == nullptr) {
-      const Labels labels = {{"function", function}};
-      found.seconds = &evaluation_seconds_.Add(
-          labels, Histogram::BucketBoundaries{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                              0.025, 0.05, 0.25, 1});
-      found.questions =
-          &evaluation_questions_.Add(labels, Histogram::BucketBoundaries{1, 2, 4, 8, 16, 32});
+      found.seconds = &families_.EvaluationSeconds(function);
+      found.questions = &families_.EvaluationQuestions(function);
     }
     return found;
   }
@@ -163,74 +89,25 @@ class Metrics::Impl {
     }
   }
 
-  const MetricsOptions options_;
-  const std::set<std::string> listed_tenants_;
-  const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
+  // The label of a target that is named once, with mutex_ not held.
+  std::string TargetLabel(const std::string& target, bool exists) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return labels_.Target(target, exists);
+  }
 
-  // Families lock themselves.
-  Family<Counter>& admit_outcomes_ =
-      AddCounter("fairgate_admit_outcomes_total", "Answers to Admit");
-  Histogram& defer_seconds_ =
-      AddHistogram("fairgate_defer_seconds", "Retry delays that were answered")
-          .Add({}, WaitBuckets());
-  Histogram& projected_wait_seconds_ =
-      AddHistogram("fairgate_projected_wait_seconds", "Projected waits that were answered")
-          .Add({}, WaitBuckets());
-  Histogram& forecast_error_seconds_ =
-      AddHistogram("fairgate_forecast_error_seconds",
-                   "Wait of a granted call less the wait projected at its first ask")
-          .Add({}, Histogram::BucketBoundaries{-60, -10, -2.5, -1, -0.5, -0.25, -0.1, -0.05, -0.02,
-                                               0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60});
-  Histogram& admits_per_grant_ =
-      AddHistogram("fairgate_admits_per_grant", "Admit calls that a grant took")
-          .Add({}, Histogram::BucketBoundaries{1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 100});
-  Family<Counter>& releases_ = AddCounter("fairgate_releases_total", "Answers to Release");
-  Counter& usage_missing_ =
-      AddCounter("fairgate_usage_missing_total", "Leases settled without usage in some dimension")
-          .Add({});
-  Family<Histogram>& estimate_error_ =
-      AddHistogram("fairgate_estimate_error_ratio", "Charged amount by estimated amount");
-  Family<Gauge>& cap_used_ =
-      AddGauge("fairgate_cap_used_ratio", "Part of a dimension's capacity that is taken now");
-  Family<Gauge>& class_achievement_ =
-      AddGauge("fairgate_class_achievement_ratio",
-               "Service of a backlogged class by its ideal share, since the last look");
-  Family<Gauge>& jain_ = AddGauge("fairgate_fairness_jain_index",
-                                  "Jain index of backlogged flows' service by ideal share");
-  Family<Gauge>& leases_open_ = AddGauge("fairgate_leases_open", "Leases not settled yet");
-  Counter& leases_expired_ =
-      AddCounter("fairgate_leases_expired_total", "Leases ended by their life").Add({});
-  Gauge& waiters_ = AddGauge("fairgate_waiters", "Calls that hold a place in line").Add({});
-  Family<Histogram>& evaluation_seconds_ =
-      AddHistogram("fairgate_evaluation_seconds", "Time for one evaluation in the store");
-  Family<Histogram>& evaluation_questions_ =
-      AddHistogram("fairgate_evaluation_questions", "Questions that shared an evaluation");
-  Gauge& store_up_ = AddGauge("fairgate_store_up", "1 while the store answers").Add({});
-  Family<Counter>& degraded_ = AddCounter("fairgate_degraded_answers_total",
-                                          "Answers given while the store could not be asked");
-  Gauge& replay_length_ =
-      AddGauge("fairgate_replay_queue_length", "Entries kept until the store is back").Add({});
-  Counter& replay_dropped_ =
-      AddCounter("fairgate_replay_queue_dropped_total", "Entries dropped as the queue was full")
-          .Add({});
-  Family<Gauge>& policy_differs_ =
-      AddGauge("fairgate_policy_differs_from_file", "1: the store's policy is not the file's");
-  Family<Counter>& tenant_grants_ =
-      AddCounter("fairgate_tenant_grants_total", "Grants by tenant, of the tenants listed");
+  Families families_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;      // guards what follows
+  BoundedLabels labels_;  // but for what is const
   uint64_t replay_dropped_seen_ = 0;
-  std::set<std::string> targets_;
   std::map<std::string, TargetGauges> target_gauges_;
-  std::map<std::string, std::set<std::string>> classes_;
-  std::map<std::string, std::set<std::string>> dimensions_;
   std::map<std::array<const void*, 4>, Counter*> admits_found_;
   std::map<std::array<const void*, 2>, Counter*> releases_found_;
   std::map<std::array<const void*, 2>, Histogram*> estimate_errors_found_;
   std::map<std::string, EvaluationHistograms> evaluations_found_;
 };
 
-Metrics::Metrics(MetricsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Metrics::Metrics(const MetricsOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::OnAdmit(const std::string& target, const std::string& tenant,
@@ -241,47 +118,44 @@ void Metrics::OnAdmit(const std::string& target, const std::string& tenant,
   Counter* counter = nullptr;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = &impl_->TargetLabel(target, !decision.degraded);
+    label = &impl_->labels_.Target(target, !decision.degraded);
     // A class that a degraded answer names may be made up.
     const std::string& priority =
-        decision.degraded ? *no_class : impl_->ClassLabel(*label, decision.facts.priority);
+        decision.degraded ? *no_class : impl_->labels_.Class(*label, decision.facts.priority);
     counter = &impl_->AdmitCounter(*label, priority, outcome, reason);
   }
   counter->Increment();
   if (decision.facts.leases_expired > 0) {
-    impl_->leases_expired_.Increment(decision.facts.leases_expired);
+    impl_->families_.leases_expired.Increment(decision.facts.leases_expired);
   }
   if (decision.degraded) {
-    impl_->degraded_.Add({{"target", *label}, {"outcome", outcome}}).Increment();
+    impl_->families_.degraded.Add({{"target", *label}, {"outcome", outcome}}).Increment();
   }
   if (const auto* const defer = std::get_if<Defer>(&decision.outcome)) {
-    impl_->defer_seconds_.Observe(absl::ToDoubleSeconds(defer->retry_delay));
-    impl_->projected_wait_seconds_.Observe(absl::ToDoubleSeconds(defer->projected_wait));
+    impl_->families_.defer_seconds.Observe(absl::ToDoubleSeconds(defer->retry_delay));
+    impl_->families_.projected_wait_seconds.Observe(absl::ToDoubleSeconds(defer->projected_wait));
   }
   const auto* const grant = std::get_if<Grant>(&decision.outcome);
   if (grant == nullptr || grant->repeated || decision.degraded) {
     return;
   }
   if (decision.facts.admits > 0) {
-    impl_->admits_per_grant_.Observe(decision.facts.admits);
+    impl_->families_.admits_per_grant.Observe(decision.facts.admits);
   }
   if (decision.facts.admits > 1) {
-    impl_->forecast_error_seconds_.Observe(
+    impl_->families_.forecast_error_seconds.Observe(
         absl::ToDoubleSeconds(decision.facts.waited - decision.facts.first_projected));
   }
-  if (!impl_->listed_tenants_.empty()) {
-    impl_->tenant_grants_.Add({{"target", *label}, {"tenant", impl_->TenantLabel(tenant)}})
+  if (impl_->labels_.lists_tenants()) {
+    impl_->families_.tenant_grants
+        .Add({{"target", *label}, {"tenant", impl_->labels_.Tenant(tenant)}})
         .Increment();
   }
 }
 
 void Metrics::OnAdmitError(const std::string& target, const absl::Status& status) {
-  std::string label;
-  {
-    const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = impl_->TargetLabel(target, false);
-  }
-  impl_->admit_outcomes_
+  const std::string label = impl_->TargetLabel(target, false);
+  impl_->families_.admit_outcomes
       .Add({{"target", label}, {"class", ""}, {"outcome", "error"}, {"reason", CodeName(status)}})
       .Increment();
 }
@@ -292,7 +166,7 @@ void Metrics::OnRelease(const std::string& target, const ReleaseReport& report) 
   std::vector<std::pair<Histogram*, double>> ratios;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = &impl_->TargetLabel(target, !report.degraded);
+    label = &impl_->labels_.Target(target, !report.degraded);
     counter = &impl_->ReleaseCounter(*label, ResultName(report.result));
     // Only what was settled by usage says something about estimates.
     if (report.result == ReleaseResult::kSettled && !report.usage_missing) {
@@ -300,7 +174,7 @@ void Metrics::OnRelease(const std::string& target, const ReleaseReport& report) 
         for (const auto& [charged_dimension, charged] : report.charged) {
           if (charged_dimension == dimension && estimated > 0) {
             ratios.emplace_back(
-                &impl_->EstimateError(*label, impl_->DimensionLabel(*label, dimension)),
+                &impl_->EstimateError(*label, impl_->labels_.Dimension(*label, dimension)),
                 charged / estimated);
           }
         }
@@ -309,10 +183,10 @@ void Metrics::OnRelease(const std::string& target, const ReleaseReport& report) 
   }
   counter->Increment();
   if (report.usage_missing) {
-    impl_->usage_missing_.Increment();
+    impl_->families_.usage_missing.Increment();
   }
   if (report.degraded) {
-    impl_->degraded_.Add({{"target", *label}, {"outcome", "release"}}).Increment();
+    impl_->families_.degraded.Add({{"target", *label}, {"outcome", "release"}}).Increment();
   }
   for (const auto& [histogram, ratio] : ratios) {
     histogram->Observe(ratio);
@@ -320,12 +194,8 @@ void Metrics::OnRelease(const std::string& target, const ReleaseReport& report) 
 }
 
 void Metrics::OnReleaseError(const std::string& target, const absl::Status& status) {
-  std::string label;
-  {
-    const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = impl_->TargetLabel(target, false);
-  }
-  impl_->releases_.Add({{"target", label}, {"result", CodeName(status)}}).Increment();
+  const std::string label = impl_->TargetLabel(target, false);
+  impl_->families_.releases.Add({{"target", label}, {"result", CodeName(status)}}).Increment();
 }
 
 void Metrics::OnEvaluation(const std::string& function, size_t questions, absl::Duration took) {
@@ -338,24 +208,21 @@ void Metrics::OnEvaluation(const std::string& function, size_t questions, absl::
   histograms.questions->Observe(static_cast<double>(questions));
 }
 
-void Metrics::SetStoreUp(bool up) { impl_->store_up_.Set(up ? 1 : 0); }
+void Metrics::SetStoreUp(bool up) { impl_->families_.store_up.Set(up ? 1 : 0); }
 
 void Metrics::SetReplayQueue(size_t length, uint64_t dropped) {
-  impl_->replay_length_.Set(static_cast<double>(length));
+  impl_->families_.replay_length.Set(static_cast<double>(length));
   const std::lock_guard<std::mutex> lock(impl_->mutex_);
   if (dropped > impl_->replay_dropped_seen_) {
-    impl_->replay_dropped_.Increment(static_cast<double>(dropped - impl_->replay_dropped_seen_));
+    impl_->families_.replay_dropped.Increment(
+        static_cast<double>(dropped - impl_->replay_dropped_seen_));
     impl_->replay_dropped_seen_ = dropped;
   }
 }
 
 void Metrics::SetPolicyDiffers(const std::string& target, bool differs) {
-  std::string label;
-  {
-    const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = impl_->TargetLabel(target, true);
-  }
-  impl_->policy_differs_.Add({{"target", label}}).Set(differs ? 1 : 0);
+  const std::string label = impl_->TargetLabel(target, true);
+  impl_->families_.policy_differs.Add({{"target", label}}).Set(differs ? 1 : 0);
 }
 
 void Metrics::SetTarget(const v1::InspectTargetResponse& state, const Fairness& fairness) {
@@ -364,18 +231,18 @@ void Metrics::SetTarget(const v1::InspectTargetResponse& state, const Fairness& 
   std::vector<std::pair<std::string, double>> achieved;
   {
     const std::lock_guard<std::mutex> lock(impl_->mutex_);
-    label = impl_->TargetLabel(state.target(), true);
-    if (label == kOther) {
+    label = impl_->labels_.Target(state.target(), true);
+    if (label == BoundedLabels::Other()) {
       return;  // one series cannot tell the state of many
     }
     for (const v1::DimensionState& dimension : state.dimensions()) {
       if (dimension.capacity() > 0) {
-        used.emplace_back(impl_->DimensionLabel(label, dimension.name()),
+        used.emplace_back(impl_->labels_.Dimension(label, dimension.name()),
                           1 - dimension.available() / dimension.capacity());
       }
     }
     for (const auto& [priority, ratio] : fairness.class_achievement) {
-      achieved.emplace_back(impl_->ClassLabel(label, priority), ratio);
+      achieved.emplace_back(impl_->labels_.Class(label, priority), ratio);
     }
   }
   Impl::TargetGauges gauges;
@@ -385,13 +252,13 @@ void Metrics::SetTarget(const v1::InspectTargetResponse& state, const Fairness& 
     gauges.emplace(&gauge, &family);
   };
   for (const auto& [dimension, ratio] : used) {
-    set(impl_->cap_used_, {{"target", label}, {"dimension", dimension}}, ratio);
+    set(impl_->families_.cap_used, {{"target", label}, {"dimension", dimension}}, ratio);
   }
   for (const auto& [priority, ratio] : achieved) {
-    set(impl_->class_achievement_, {{"target", label}, {"class", priority}}, ratio);
+    set(impl_->families_.class_achievement, {{"target", label}, {"class", priority}}, ratio);
   }
-  set(impl_->jain_, {{"target", label}}, fairness.jain_index);
-  set(impl_->leases_open_, {{"target", label}}, static_cast<double>(state.leases_open()));
+  set(impl_->families_.jain, {{"target", label}}, fairness.jain_index);
+  set(impl_->families_.leases_open, {{"target", label}}, static_cast<double>(state.leases_open()));
   const std::lock_guard<std::mutex> lock(impl_->mutex_);
   impl_->ReplaceGauges(label, std::move(gauges));
 }
@@ -409,8 +276,12 @@ void Metrics::KeepTargets(const std::vector<std::string>& targets) {
   }
 }
 
-void Metrics::SetWaiters(uint64_t waiters) { impl_->waiters_.Set(static_cast<double>(waiters)); }
+void Metrics::SetWaiters(uint64_t waiters) {
+  impl_->families_.waiters.Set(static_cast<double>(waiters));
+}
 
-const std::shared_ptr<prometheus::Registry>& Metrics::registry() const { return impl_->registry_; }
+const std::shared_ptr<prometheus::Registry>& Metrics::registry() const {
+  return impl_->families_.registry;
+}
 
 }  // namespace fairgate

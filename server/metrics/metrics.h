@@ -30,7 +30,7 @@ struct MetricsOptions {
 // Thread-safe. Methods take no longer than a look-up in small maps.
 class Metrics {
  public:
-  explicit Metrics(MetricsOptions options);
+  explicit Metrics(const MetricsOptions& options);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;

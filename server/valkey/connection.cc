@@ -9,39 +9,29 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <random>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/valkey/backoff.h"
 #include "server/valkey/event_adapter.h"
+#include "server/valkey/pending.h"
 
 namespace fairgate {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = Pending::Clock;
 
 constexpr uint64_t kTickMs = 5;
-
-struct Pending {
-  std::shared_ptr<const Command> command;  // until it is sent
-  Clock::time_point deadline;
-  Connection::Callback done;  // empty once answered
-
-  void Answer(absl::StatusOr<Reply> reply) {
-    if (!done) return;
-    Connection::Callback callback = std::exchange(done, nullptr);
-    callback(std::move(reply));
-  }
-};
 
 }  // namespace
 
 class Connection::Loop final : private EventAdapter {
  public:
-  explicit Loop(Options options) : options_(std::move(options)), backoff_(options_.backoff_min) {
+  explicit Loop(Options options)
+      : options_(std::move(options)), backoff_(options_.backoff_min, options_.backoff_max) {
     uv_loop_init(&loop_);
     uv_async_init(&loop_, &wake_, [](uv_async_t* h) { static_cast<Loop*>(h->data)->OnWake(); });
     uv_timer_init(&loop_, &tick_);
@@ -172,7 +162,7 @@ class Connection::Loop final : private EventAdapter {
     }
     if (owed_count_ == 0) heard_ = Clock::now();
     ++owed_count_;
-    owed_.push_back(pending);
+    sent_.Add(pending);
     pending->command.reset();
     return true;
   }
@@ -194,7 +184,9 @@ class Connection::Loop final : private EventAdapter {
   void OnTick() {
     const std::lock_guard<std::mutex> lock(io_mutex_);
     batching_ = true;
-    AnswerLate();
+    const Clock::time_point now = Clock::now();
+    sent_.AnswerLate(now);
+    DropIfSilent(now);
     Flush();
     if (context_ == nullptr || (ready_ && owed_count_ == 0)) {
       ticking_ = false;
@@ -202,19 +194,7 @@ class Connection::Loop final : private EventAdapter {
     }
   }
 
-  void AnswerLate() {
-    const Clock::time_point now = Clock::now();
-    // Deadlines differ, so all are looked at; what is answered leaves, in order.
-    std::deque<std::shared_ptr<Pending>> waiting;
-    waiting.swap(owed_);
-    std::vector<std::shared_ptr<Pending>> late;
-    for (std::shared_ptr<Pending>& pending : waiting) {
-      if (!pending->done) continue;
-      (pending->deadline <= now ? late.emplace_back() : owed_.emplace_back()) = std::move(pending);
-    }
-    for (const std::shared_ptr<Pending>& pending : late) {
-      pending->Answer(absl::UnavailableError("the store did not answer in time"));
-    }
+  void DropIfSilent(Clock::time_point now) {
     const bool silent = now - heard_ > absl::ToChronoMicroseconds(SilenceMax());
     if (context_ != nullptr && silent && (!ready_ || owed_count_ > 0)) {
       Drop("the store is silent");
@@ -304,7 +284,7 @@ class Connection::Loop final : private EventAdapter {
       if (reply->type == Reply::Type::kError) return Drop(reply->text);
       if (!last) return;
       ready_ = true;
-      backoff_ = options_.backoff_min;
+      backoff_.Reset();
       SetConnected(true);
     };
     if (!Send(pending)) Drop("the connection is closing");
@@ -335,12 +315,9 @@ class Connection::Loop final : private EventAdapter {
 
   void Later() {
     if (closing_) return;
-    std::uniform_real_distribution<double> jitter(0.5, 1.0);
-    const absl::Duration delay = backoff_ * jitter(random_);
-    backoff_ = std::min(backoff_ * 2, options_.backoff_max);
     uv_timer_start(
         &redial_, [](uv_timer_t* h) { static_cast<Loop*>(h->data)->Redial(); },
-        static_cast<uint64_t>(absl::ToInt64Milliseconds(delay)) + 1, 0);
+        static_cast<uint64_t>(absl::ToInt64Milliseconds(backoff_.Next())) + 1, 0);
   }
 
   void SetConnected(bool connected) {
@@ -376,11 +353,10 @@ class Connection::Loop final : private EventAdapter {
   bool closing_ = false;
   bool ticking_ = false;
   std::string reason_ = "not yet connected";
-  std::deque<std::shared_ptr<Pending>> owed_;  // sent, maybe answered
-  size_t owed_count_ = 0;                      // replies that the connection still owes
+  SentCommands sent_;
+  size_t owed_count_ = 0;  // replies that the connection still owes
   Clock::time_point heard_;
-  absl::Duration backoff_;
-  std::minstd_rand random_{std::random_device{}()};
+  Backoff backoff_;
 
   std::once_flag joined_;
   std::thread thread_;

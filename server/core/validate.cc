@@ -60,43 +60,29 @@ class Checker {
   template <typename Map>
   Amounts Costs(const std::string& field, const Map& map) {
     Amounts out;
-    if (map.size() > kDimensionsMax) {
-      Fail(field, absl::StrCat("must have at most ", kDimensionsMax, " entries"));
-      return out;
-    }
-    for (const auto& [name, amount] : map) {
-      if (!IsValidName(name)) {
-        Fail(field, absl::StrCat("a dimension's name ", kNameRule));
-      } else if (Amount(absl::StrCat(field, "[\"", name, "\"]"), amount)) {
-        out.emplace_back(name, amount);
-      }
-    }
-    std::sort(out.begin(), out.end());
+    EachDimension(field, map,
+                  [&](const std::string& entry, const std::string& name, double amount) {
+                    if (Amount(entry, amount)) out.emplace_back(name, amount);
+                  });
     return out;
   }
   template <typename Map>
   std::vector<std::pair<std::string, RateLimitStatus>> RateLimits(const std::string& field,
                                                                   const Map& map) {
     std::vector<std::pair<std::string, RateLimitStatus>> out;
-    if (map.size() > kDimensionsMax) {
-      Fail(field, absl::StrCat("must have at most ", kDimensionsMax, " entries"));
-      return out;
-    }
-    for (const auto& [name, status] : map) {
-      if (!IsValidName(name)) {
-        Fail(field, absl::StrCat("a dimension's name ", kNameRule));
-        continue;
-      }
-      const std::string entry = absl::StrCat(field, "[\"", name, "\"]");
-      RateLimitStatus& told = out.emplace_back(name, RateLimitStatus{}).second;
-      if (status.has_remaining() && Amount(absl::StrCat(entry, ".remaining"), status.remaining())) {
-        told.remaining = status.remaining();
-      }
-      if (status.has_reset()) {
-        told.reset = Wait(absl::StrCat(entry, ".reset"), status.reset(), absl::ZeroDuration(),
-                          absl::Hours(24));
-      }
-    }
+    EachDimension(
+        field, map,
+        [&](const std::string& entry, const std::string& name, const v1::RateLimitStatus& status) {
+          RateLimitStatus& told = out.emplace_back(name, RateLimitStatus{}).second;
+          if (status.has_remaining() &&
+              Amount(absl::StrCat(entry, ".remaining"), status.remaining())) {
+            told.remaining = status.remaining();
+          }
+          if (status.has_reset()) {
+            told.reset = Wait(absl::StrCat(entry, ".reset"), status.reset(), absl::ZeroDuration(),
+                              absl::Hours(24));
+          }
+        });
     return out;
   }
   bool Amount(const std::string& field, double amount) {
@@ -124,6 +110,30 @@ class Checker {
       return absl::ZeroDuration();
     }
     return absl::Seconds(d.seconds()) + absl::Nanoseconds(d.nanos());
+  }
+
+ private:
+  // take(field of the entry, dimension, value) for each entry that names a dimension, in the order
+  // of the names: a protobuf map's own order differs from process to process.
+  template <typename Map, typename Take>
+  void EachDimension(const std::string& field, const Map& map, const Take& take) {
+    if (map.size() > kDimensionsMax) {
+      Fail(field, absl::StrCat("must have at most ", kDimensionsMax, " entries"));
+      return;
+    }
+    std::vector<const typename Map::value_type*> ordered;
+    ordered.reserve(map.size());
+    for (const auto& entry : map) ordered.push_back(&entry);
+    std::sort(ordered.begin(), ordered.end(),
+              [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (const auto* entry : ordered) {
+      const auto& [name, value] = *entry;
+      if (IsValidName(name)) {
+        take(absl::StrCat(field, "[\"", name, "\"]"), name, value);
+      } else {
+        Fail(field, absl::StrCat("a dimension's name ", kNameRule));
+      }
+    }
   }
 };
 

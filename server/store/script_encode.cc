@@ -158,7 +158,7 @@ std::string EncodeConfigure(const CompiledPolicy& policy, const std::string& sou
   writer.Text("source", source);
   writer.Raw("compiled", compiled.Finish());
   writer.Raw("tenants", tenants.Finish());
-  if (clock) writer.Integer("clock_us", *clock);
+  PackClock(clock, &writer);
   return writer.Finish();
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -111,6 +112,36 @@ TEST(ValidateTest, RateLimitsInBounds) {
   EXPECT_EQ(check("tokens", 1, -1), R"(settle.rate_limits["tokens"].reset)");
   EXPECT_EQ(check("tokens", 1, 86401), R"(settle.rate_limits["tokens"].reset)");
   EXPECT_EQ(check("", 1, 1), "settle.rate_limits");
+}
+
+TEST(ValidateTest, MapsByDimensionAreShortAndComeOrdered) {
+  v1::AdmitRequest admit = Good();
+  v1::ReleaseRequest release;
+  release.set_target("t");
+  release.set_request_id("a");
+  for (char name = 'p'; name >= 'a'; --name) {
+    (*admit.mutable_cost())[std::string(1, name)] = 1;
+    (*release.mutable_settle()->mutable_rate_limits())[std::string(1, name)].set_remaining(1);
+  }
+  const auto by_name = [](const auto& a, const auto& b) { return a.first < b.first; };
+  const auto asked = ValidateAdmit(admit);
+  ASSERT_TRUE(std::holds_alternative<AdmitQuery>(asked));
+  const Amounts& cost = std::get<AdmitQuery>(asked).cost;
+  EXPECT_EQ(cost.size(), 16u);
+  EXPECT_TRUE(std::is_sorted(cost.begin(), cost.end(), by_name));
+  const auto released = ValidateRelease(release);
+  ASSERT_TRUE(std::holds_alternative<ReleaseQuery>(released));
+  const auto& told = std::get<ReleaseQuery>(released).rate_limits;
+  EXPECT_EQ(told.size(), 16u);
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end(), by_name));
+
+  (*admit.mutable_cost())["q"] = 1;
+  EXPECT_EQ(FirstField(admit), "cost");
+  (*release.mutable_settle()->mutable_rate_limits())["q"].set_remaining(1);
+  const auto refused = ValidateRelease(release);
+  const auto* faults = std::get_if<std::vector<FieldViolation>>(&refused);
+  ASSERT_NE(faults, nullptr);
+  EXPECT_EQ(faults->front().field, "settle.rate_limits");
 }
 
 }  // namespace

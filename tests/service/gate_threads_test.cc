@@ -151,6 +151,7 @@ TEST_F(GateThreadsTest, NothingIsLostOrOvertakenWhileTheStoreComesAndGoes) {
   std::atomic<int> running{kThreads}, wrong{0};
   std::vector<std::set<std::string>> granted(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kCalls; ++i) {
@@ -194,6 +195,7 @@ TEST_F(GateThreadsTest, StoppingMeetsCallsInEveryState) {
   std::atomic<bool> stop{false};
   std::atomic<int> answered{0};
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; !stop; ++i) {

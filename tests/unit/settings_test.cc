@@ -21,7 +21,7 @@ absl::StatusOr<ParsedSettings> Parse(std::vector<const char*> args) {
 class SettingsTest : public testing::Test {
  protected:
   std::string Write(const std::string& text) {
-    const std::string path = testing::TempDir() + "/settings_test.yaml";
+    std::string path = testing::TempDir() + "/settings_test.yaml";
     std::ofstream(path) << text;
     return path;
   }

@@ -169,6 +169,7 @@ class SharedEvaluationTest : public ValkeyStoreTest {
     }
     all_asked.set_value();
     std::vector<absl::Status> statuses;
+    statuses.reserve(answers.size());
     for (std::promise<absl::Status>& a : answers) statuses.push_back(a.get_future().get());
     return statuses;
   }

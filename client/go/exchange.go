@@ -3,6 +3,7 @@ package fairgate
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +14,13 @@ import (
 
 // A connection that broke is worth a second try on a fresh one; both carry the same ids, so that the gate decides once.
 const triesMax = 2
+
+// The channel may notice a moment later than the call that its connection is gone: until then it sends the next one into
+// the same grave. The pause is random, so that not all who lost it come back at once.
+const (
+	pauseMin = 10 * time.Millisecond
+	pauseMax = 20 * time.Millisecond
+)
 
 // exchange is one question or release, with its second try.
 type exchange struct {
@@ -58,7 +66,8 @@ func (x *exchange) run(ctx context.Context, try func(context.Context, ...grpc.Ca
 			x.gate.gateAnswered()
 			return
 		}
-		x.maybeDecided = x.maybeDecided || asked.Addr != nil // without a peer the question never left
+		wasConnected := asked.Addr != nil // without a peer the question never left
+		x.maybeDecided = x.maybeDecided || wasConnected
 		if errors.Is(ctx.Err(), context.Canceled) {
 			x.cancelled = true
 			return
@@ -70,6 +79,18 @@ func (x *exchange) run(ctx context.Context, try func(context.Context, ...grpc.Ca
 			}
 			return
 		}
+		if wasConnected {
+			x.pause(ctx)
+		}
+	}
+}
+
+// pause before the second try; leaves that at least half of the time.
+func (x *exchange) pause(ctx context.Context) {
+	pause := min(pauseMin+rand.N(pauseMax-pauseMin), time.Until(x.until)/2)
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done(): // the try is going to tell
 	}
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,7 @@ class FaultyGate(pb_grpc.AdmissionServiceServicer):
         self._answers[method] += answers
 
     async def Admit(self, request: pb.AdmitRequest, context: Any) -> pb.AdmitResponse:
-        self.admits.append(_admit_seen(request))
+        _remember(self.admits, _admit_seen(request))
         answer = self._next("admit")
         response = await self._answer(answer, pb.AdmitResponse(), context)
         if answer is None:
@@ -73,7 +74,7 @@ class FaultyGate(pb_grpc.AdmissionServiceServicer):
         return response
 
     async def Release(self, request: pb.ReleaseRequest, context: Any) -> pb.ReleaseResponse:
-        self.releases.append(_release_seen(request))
+        _remember(self.releases, _release_seen(request))
         answer = self._next("release")
         response = await self._answer(answer, pb.ReleaseResponse(), context)
         if answer is None:
@@ -110,6 +111,13 @@ async def _abort(context: Any, answer: dict[str, Any]) -> None:
     if status.details:
         context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
     await context.abort(code, message)
+
+
+def _remember(among: list[dict[str, Any]], seen: dict[str, Any]) -> None:
+    """With after_ms: how long after the one before it came."""
+    seen["at_ms"] = time.monotonic() * 1000
+    seen["after_ms"] = seen["at_ms"] - among[-1]["at_ms"] if among else 0.0
+    among.append(seen)
 
 
 def _admit_seen(request: pb.AdmitRequest) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <random>
 
 #include "client/cpp/src/core.h"
 #include "client/cpp/src/wire.h"
@@ -12,7 +16,23 @@ namespace {
 // A connection that broke is worth a second try on a fresh one; both carry the same ids, so that
 // the gate decides once.
 constexpr int kTriesMax = 2;
+// The channel may notice a moment later than the call that its connection is gone: until then it
+// sends the next one into the same grave. At random, so that not all who lost it come back at once.
+constexpr std::chrono::microseconds kPauseMin = std::chrono::milliseconds(10);
+constexpr std::chrono::microseconds kPauseMax = std::chrono::milliseconds(20);
 constexpr absl::Duration kBudgetMax = absl::Hours(25);
+
+// Before the second try, which keeps at least half of the time. Ends early when it is stopped.
+void Pause(Instant until, const std::stop_token& stop) {
+  thread_local std::minstd_rand random(std::random_device{}());
+  std::uniform_int_distribution<int64_t> between(kPauseMin.count(), kPauseMax.count());
+  const std::chrono::microseconds pause(between(random));
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(
+      lock, stop, std::min<std::chrono::nanoseconds>(pause, (until - Now()) / 2),
+      [] { return false; });
+}
 
 }  // namespace
 
@@ -42,6 +62,7 @@ void Exchange::Run(const std::stop_token& stop,
     is_connected = is_connected || core_.IsConnected();
     const bool has_left = is_connected || core_.IsPeer(context.peer());
     if (!Note(status, has_left, stop.stop_requested())) return;
+    if (has_left) Pause(until_, stop);
   }
 }
 

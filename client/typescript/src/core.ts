@@ -21,6 +21,10 @@ import * as wire from "./wire.js";
 // A connection that broke is worth a second try on a fresh one; both questions carry the same ids, so that the gate
 // decides once.
 const TRIES_MAX = 2;
+// The channel may notice a moment later than the call that its connection is gone: until then it sends the next one into
+// the same grave. At random, so that not all who lost it come back at once.
+const PAUSE_MIN_MS = 10;
+const PAUSE_MAX_MS = 20;
 const QUIET: Logger = { warn: () => {}, debug: () => {} };
 const WARNINGS: Logger = { warn: (message) => console.warn(`fairgate: ${message}`), debug: () => {} };
 
@@ -34,6 +38,8 @@ export class Exchange<Request, Response> {
   readonly beganMs = nowMs();
   #tries = 0;
   #isTimedOut = false;
+  /** The last try had a connection, and lost it. */
+  #isBroken = false;
   readonly #untilMs: number;
 
   /** isHurried: the caller's time is shorter than the gate's, so its end says nothing about the gate. */
@@ -53,6 +59,12 @@ export class Exchange<Request, Response> {
     if (!this.#isTimedOut && this.#tries < TRIES_MAX && this.timeLeftMs() > 0) return true;
     if (!this.hasRunOutOfTime) this.core.gateFailed();
     return false;
+  }
+
+  /** How long to wait before the next try; leaves that at least half of the time. */
+  pauseMs(): number {
+    if (!this.#isBroken) return 0;
+    return Math.min(PAUSE_MIN_MS + Math.random() * (PAUSE_MAX_MS - PAUSE_MIN_MS), this.timeLeftMs() / 2);
   }
 
   /** Time-out of the next try. */
@@ -76,6 +88,7 @@ export class Exchange<Request, Response> {
     this.#tries += 1;
     this.#isTimedOut = wire.isTimeout(error);
     if (wire.isNoAnswer(error)) {
+      this.#isBroken = !this.#isTimedOut && wire.mayBeDecided(error);
       this.maybeDecided ||= wire.mayBeDecided(error);
     } else {
       this.error = wire.toGateError(error);

@@ -182,7 +182,11 @@ export class Gate {
     method: Method<Request, Response>,
     signal?: AbortSignal,
   ): Promise<void> {
-    while (exchange.wantsTry() && !(await this.#try(exchange, method, signal)));
+    while (exchange.wantsTry()) {
+      const pauseMs = exchange.pauseMs();
+      if (pauseMs > 0) await sleep(pauseMs, signal).catch(() => {}); // aborted: the try is going to tell
+      if (await this.#try(exchange, method, signal)) return;
+    }
   }
 
   /** Whether the signal ended it. */

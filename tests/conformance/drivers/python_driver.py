@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -140,26 +140,32 @@ def finish(answer: dict[str, Any], call: Any) -> None:
 
 
 class Async:
+    """Its loop runs on between the commands: what the client does in the background goes on."""
+
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
     def open(self, address: str, options: fairgate.GateOptions) -> None:
         self.gate = fairgate.AsyncGate(address, options)
 
     def close(self) -> None:
-        self.loop.run_until_complete(self.gate.close())
+        self._wait(self.gate.close())
 
     def admit(self, command: dict[str, Any]) -> dict[str, Any]:
-        return self.loop.run_until_complete(self._cancellable(command))
+        return self._wait(self._cancellable(command))
 
     def withdraw(self, **fields: Any) -> fairgate.ReleaseReport:
-        return self.loop.run_until_complete(self.gate.withdraw(**fields))
+        return self._wait(self.gate.withdraw(**fields))
 
     def burst(self, count: int, command: dict[str, Any]) -> list[dict[str, Any]]:
         async def all_of_them() -> list[dict[str, Any]]:
             return list(await asyncio.gather(*(self._admit(command) for _ in range(count))))
 
-        return self.loop.run_until_complete(all_of_them())
+        return self._wait(all_of_them())
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     async def _cancellable(self, command: dict[str, Any]) -> dict[str, Any]:
         task = asyncio.ensure_future(self._admit(command))

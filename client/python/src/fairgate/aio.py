@@ -149,6 +149,8 @@ class AsyncGate:
 
     async def _run(self, exchange: Exchange[Any, Any], method: Any) -> None:
         while exchange.wants_try():
+            if pause_s := exchange.pause_s():
+                await asyncio.sleep(pause_s)
             try:
                 response = await method(
                     exchange.request, timeout=exchange.time_left_s(), metadata=self._core.options.metadata

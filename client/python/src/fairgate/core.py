@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import random
 import threading
 import time
 from typing import Generic, TypeVar
@@ -26,6 +27,9 @@ LOG = logging.getLogger("fairgate")
 # A connection that broke is worth a second try on a fresh one; both questions carry the same ids, so that the gate
 # decides once.
 TRIES_MAX = 2
+# The channel may notice a moment later than the call that its connection is gone: until then it sends the next one into
+# the same grave. At random, so that not all who lost it come back at once.
+_PAUSE_MIN_S, _PAUSE_MAX_S = 0.01, 0.02
 _KEEPALIVE_TIMEOUT_MS = 5000
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
@@ -38,6 +42,7 @@ class Exchange(Generic[_Request, _Response]):
         self._core = core
         self._hurried = hurried  # the caller's time is shorter than the gate's: its end says nothing about the gate
         self._timed_out = False
+        self._broke = False  # the last try had a connection, and lost it
         self.request = request
         self.response: _Response | None = None
         self.error: GateError | None = None
@@ -65,6 +70,10 @@ class Exchange(Generic[_Request, _Response]):
         """Time-out of the next try."""
         return self._until - time.monotonic()
 
+    def pause_s(self) -> float:
+        """How long to wait before the next try; leaves that at least half of the time."""
+        return min(random.uniform(_PAUSE_MIN_S, _PAUSE_MAX_S), self.time_left_s() / 2) if self._broke else 0.0
+
     def answered(self, response: _Response) -> None:
         """The gate answered OK."""
         self.response = response
@@ -77,6 +86,7 @@ class Exchange(Generic[_Request, _Response]):
         self.unreached = wire.no_answer(error)
         self._timed_out = wire.timed_out(error)
         if self.unreached:
+            self._broke = not self._timed_out and wire.maybe_decided(error)
             self.maybe_decided |= wire.maybe_decided(error)
         else:
             self.error = wire.to_error(error)

@@ -34,7 +34,7 @@ class Gate:
         self._pid = 0
         self._channel: grpc.Channel | None = None
         self._stub: Any = None
-        self._background: set[Any] = set()
+        self._background: set[threading.Thread] = set()
 
     def __enter__(self) -> Gate:
         return self
@@ -47,8 +47,8 @@ class Gate:
         with self._lock:
             background, self._background = self._background, set()
             channel, self._channel, self._stub = self._channel, None, None
-        for call in background:
-            call.exception()  # waits for the end
+        for thread in background:
+            thread.join()
         if channel is not None and self._pid == os.getpid():
             channel.close()
 
@@ -118,27 +118,26 @@ class Gate:
         return Call(self, question, outcome)
 
     def _release_later(self, request: pb.ReleaseRequest) -> None:
-        """One try that nobody waits for."""
-        exchange = self._core.release(request)
-        if not exchange.wants_try():
-            return
-        timeout = exchange.time_left_s()
-        call = self._open().Release.future(request, timeout=timeout, metadata=self._core.options.metadata)
+        """In a thread that nobody waits for but close()."""
+        thread = threading.Thread(target=self._quietly, args=(request, self._open().Release), daemon=True)
         with self._lock:
-            self._background.add(call)
-        call.add_done_callback(lambda done: self._released(exchange, done))
-
-    def _released(self, exchange: Exchange[pb.ReleaseRequest, pb.ReleaseResponse], call: Any) -> None:
-        with self._lock:
-            self._background.discard(call)
-        try:
-            if call.exception() is None:
-                exchange.answered(call.result())
+            try:
+                thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter ends
+                LOG.debug("release of %s: %s", request.request_id, error)
             else:
-                exchange.failed(call.exception())
+                self._background.add(thread)
+
+    def _quietly(self, request: pb.ReleaseRequest, method: Any) -> None:
+        exchange = self._core.release(request)
+        try:
+            self._run(exchange, method)
             self._core.conclude_release(exchange, maybe_leased=True)
-        except (FairgateError, grpc.FutureCancelledError) as error:
-            LOG.debug("release of %s: %s", exchange.request.request_id, error)
+        except (FairgateError, ValueError) as error:  # ValueError: the channel was closed meanwhile
+            LOG.debug("release of %s: %s", request.request_id, error)
+        finally:
+            with self._lock:
+                self._background.discard(threading.current_thread())
 
     def _release(self, request: pb.ReleaseRequest, *, maybe_leased: bool = False) -> ReleaseReport:
         exchange = self._core.release(request)
@@ -147,6 +146,8 @@ class Gate:
 
     def _run(self, exchange: Exchange[Any, Any], method: Any) -> None:
         while exchange.wants_try():
+            if pause_s := exchange.pause_s():
+                time.sleep(pause_s)
             try:
                 response = method(
                     exchange.request, timeout=exchange.time_left_s(), metadata=self._core.options.metadata

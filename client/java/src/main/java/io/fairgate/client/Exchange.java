@@ -9,6 +9,7 @@ import io.grpc.Status;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.StreamObserver;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
@@ -32,9 +33,13 @@ final class Exchange<Q, R> {
     }
 
     // A connection that broke is worth a second try on a fresh one; both carry the same ids, so
-    // that
-    // the gate decides once.
+    // that the gate decides once.
     private static final int TRIES_MAX = 2;
+    // The channel may notice a moment later than the call that its connection is gone: until then
+    // it sends the next one into the same grave. At random, so that not all who lost it come back
+    // at once.
+    private static final long PAUSE_MIN_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
+    private static final long PAUSE_MAX_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
     private final Connection connection;
     private final Health health;
@@ -91,6 +96,19 @@ final class Exchange<Q, R> {
 
     private void sendInContext() {
         context.run(this::send);
+    }
+
+    /** After a pause where a connection broke, which leaves the try at least half of the time. */
+    private void sendAgain(boolean broke) {
+        long pauseNanos = ThreadLocalRandom.current().nextLong(PAUSE_MIN_NANOS, PAUSE_MAX_NANOS);
+        long leftNanos = untilNanos - System.nanoTime();
+        if (broke) {
+            CompletableFuture.delayedExecutor(
+                            Math.min(pauseNanos, leftNanos / 2), TimeUnit.NANOSECONDS)
+                    .execute(this::sendInContext);
+        } else {
+            sendInContext();
+        }
     }
 
     private void send() {
@@ -155,7 +173,7 @@ final class Exchange<Q, R> {
         boolean timedOut =
                 status.getCode() == Status.Code.DEADLINE_EXCEEDED || context.isCancelled();
         if (!timedOut && !isOver && tries < TRIES_MAX) {
-            sendInContext();
+            sendAgain(wasSent);
             return;
         }
         result.ranOutOfTime = hurried && (timedOut || isOver);

@@ -64,7 +64,8 @@ func (c *Call) SettleAs(settlement Settlement) {
 }
 
 // SettleResponse settles with a provider's response: its status, its usage in the token dimensions that the request or
-// the grant names, and, of a 429, its wait. It returns what it understood.
+// the grant names, what it says of their limits and of that of requests, and, of a 429, its wait. It returns what it
+// understood.
 func (c *Call) SettleResponse(response Response) Settlement {
 	settlement := response.Settlement(c.usageDimensions(), time.Now())
 	c.SettleAs(settlement)

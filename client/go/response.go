@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -69,22 +70,38 @@ func ResponseOf(err error) (Response, bool) {
 // Settlement is what the response amounts to in these dimensions, at a time that matters for waits that are dates.
 //
 // Usage that is not told is left out, never zero. Input is what counts against the provider's limit: with Anthropic's
-// usage, tokens read from its cache are not in it, tokens written to it are.
+// usage, tokens read from its cache are not in it, tokens written to it are. Limits are told for these dimensions and for
+// "requests".
 func (r Response) Settlement(dimensions map[string]Usage, now time.Time) Settlement {
-	body := decoded(r.Body)
+	body, headers := decoded(r.Body), lowerCased(r.Header)
 	usage := usageOf(body)
-	settlement := Settlement{Outcome: outcomeOf(r.Status, len(usage) > 0), Actual: Amounts{}}
+	settlement := Settlement{
+		Outcome:    outcomeOf(r.Status, len(usage) > 0),
+		Actual:     Amounts{},
+		RateLimits: rateLimits(headers, dimensions, now),
+	}
 	for name, kind := range dimensions {
 		if amount, ok := usage[kind]; ok {
 			settlement.Actual[name] = amount
 		}
 	}
 	if settlement.Outcome == RateLimited {
-		if wait, ok := retryAfter(r.Header, body, now); ok {
+		if wait, ok := retryAfter(headers, body, now); ok {
 			settlement.RetryAfter = &wait
 		}
 	}
 	return settlement
+}
+
+// lowerCased is the first value of each header.
+func lowerCased(header http.Header) map[string]string {
+	headers := map[string]string{}
+	for name, values := range header {
+		if len(values) > 0 {
+			headers[strings.ToLower(name)] = strings.TrimSpace(values[0])
+		}
+	}
+	return headers
 }
 
 func outcomeOf(status int, usageKnown bool) CallOutcome {

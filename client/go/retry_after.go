@@ -22,21 +22,12 @@ var (
 	spansPattern  = regexp.MustCompile(`^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$`)
 	spanPattern   = regexp.MustCompile(`(\d+(?:\.\d+)?)(ms|s|m|h|d)`)
 	numberPattern = regexp.MustCompile(`^\d+(?:\.\d+)?$`)
-	// Of a limit's headers: x-ratelimit-reset-tokens, anthropic-ratelimit-input-tokens-reset, x-ratelimit-reset.
-	limitPattern = regexp.MustCompile(
-		`^(?:x-|anthropic-)?ratelimit(?:-([a-z-]+?))?-(limit|remaining|reset)(?:-([a-z-]+))?$`)
-	unitsS = map[string]float64{"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+	unitsS        = map[string]float64{"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 )
 
 // retryAfter is how long a refusal says to wait. In this order: retry-after-ms; retry-after; retryDelay of a
 // google.rpc.RetryInfo in the body; the longest reset among the limits that have nothing left or do not say.
-func retryAfter(header http.Header, body any, now time.Time) (time.Duration, bool) {
-	headers := map[string]string{}
-	for name, values := range header {
-		if len(values) > 0 {
-			headers[strings.ToLower(name)] = strings.TrimSpace(values[0])
-		}
-	}
+func retryAfter(headers map[string]string, body any, now time.Time) (time.Duration, bool) {
 	if milliseconds, ok := number(headers["retry-after-ms"]); ok {
 		return clamp(milliseconds / 1000), true
 	}
@@ -47,42 +38,15 @@ func retryAfter(header http.Header, body any, now time.Time) (time.Duration, boo
 	}
 	var longest time.Duration
 	found := false
-	for _, text := range resets(headers) {
-		if wait, ok := parseWait(text, now); ok {
+	for _, limit := range limitsOf(headers) {
+		if left, told := number(limit["remaining"]); told && left > 0 {
+			continue
+		}
+		if wait, ok := parseWait(limit["reset"], now); ok {
 			longest, found = max(longest, wait), true
 		}
 	}
 	return longest, found
-}
-
-// resets of the limits that are used up. Negative limits are placeholders, not limits.
-func resets(headers map[string]string) []string {
-	limits := map[string]map[string]string{}
-	for name, value := range headers {
-		match := limitPattern.FindStringSubmatch(name)
-		if match == nil {
-			continue
-		}
-		of := match[1]
-		if of == "" {
-			of = match[3]
-		}
-		if limits[of] == nil {
-			limits[of] = map[string]string{}
-		}
-		limits[of][match[2]] = value
-	}
-	var found []string
-	for _, limit := range limits {
-		if strings.HasPrefix(limit["limit"], "-") || strings.HasPrefix(limit["remaining"], "-") {
-			continue
-		}
-		reset, ok := limit["reset"]
-		if left, told := number(limit["remaining"]); ok && (!told || left == 0) {
-			found = append(found, reset)
-		}
-	}
-	return found
 }
 
 func googleDelay(body any) string {
@@ -141,8 +105,8 @@ func number(text string) (float64, bool) {
 	if !numberPattern.MatchString(text) {
 		return 0, false
 	}
-	value, err := strconv.ParseFloat(text, 64)
-	return value, err == nil
+	value, _ := strconv.ParseFloat(text, 64) // what is out of range is infinite
+	return value, true
 }
 
 func secondsOf(instant time.Time) float64 { return float64(instant.UnixMilli()) / 1000 }

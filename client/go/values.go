@@ -91,6 +91,14 @@ type Settlement struct {
 	// RetryAfter is how long the provider asks to wait, 0 to 24 h, for RateLimited: the target pauses for it. Nil: it
 	// does not say.
 	RetryAfter *time.Duration
+	// RateLimits by dimension: what the response said of the provider's own count.
+	RateLimits map[string]RateLimitStatus
+}
+
+// RateLimitStatus is a provider's word on one of its limits, as in the headers x-ratelimit-{remaining,reset}-*.
+type RateLimitStatus struct {
+	Remaining *float64       // left after this call, in the dimension's unit, 0 to 1e12; nil: not told
+	Reset     *time.Duration // until the running window ends, 0 to 24 h; nil: not told
 }
 
 // ReleaseReport is what the gate made of a release.

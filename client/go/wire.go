@@ -118,6 +118,16 @@ func settleRequest(grant *Grant, settlement Settlement) *fairgatev1.ReleaseReque
 	if settlement.Outcome == RateLimited && settlement.RetryAfter != nil {
 		settle.RetryAfter = durationpb.New(*settlement.RetryAfter)
 	}
+	if len(settlement.RateLimits) > 0 {
+		settle.RateLimits = map[string]*fairgatev1.RateLimitStatus{}
+	}
+	for name, status := range settlement.RateLimits {
+		told := &fairgatev1.RateLimitStatus{Remaining: status.Remaining}
+		if status.Reset != nil {
+			told.Reset_ = durationpb.New(*status.Reset)
+		}
+		settle.RateLimits[name] = told
+	}
 	return &fairgatev1.ReleaseRequest{
 		Target: grant.Target, RequestId: grant.RequestID, Attempt: uint32(grant.Attempt),
 		Action: &fairgatev1.ReleaseRequest_Settle{Settle: settle},

@@ -139,11 +139,19 @@ def _release_seen(request: pb.ReleaseRequest) -> dict[str, Any]:
         seen["actual"] = dict(request.settle.actual)
         if request.settle.HasField("retry_after"):
             seen["retry_after_ms"] = _milliseconds(request.settle.retry_after)
+        seen["rate_limits"] = {name: _status_seen(status) for name, status in request.settle.rate_limits.items()}
     elif seen["action"] == "extend":
         seen["used_so_far"] = dict(request.extend.used_so_far)
         if request.extend.HasField("lease_ttl"):
             seen["lease_ttl_ms"] = _milliseconds(request.extend.lease_ttl)
     return seen
+
+
+def _status_seen(status: pb.RateLimitStatus) -> dict[str, Any]:
+    return {
+        "remaining": status.remaining if status.HasField("remaining") else None,
+        "reset_ms": _milliseconds(status.reset) if status.HasField("reset") else None,
+    }
 
 
 def _milliseconds(duration: Any) -> float:

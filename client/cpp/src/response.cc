@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "client/cpp/src/json.h"
+#include "client/cpp/src/rate_limits.h"
 #include "client/cpp/src/retry_after.h"
 
 namespace fairgate::client {
@@ -62,6 +63,7 @@ Settlement SettlementOf(const Response& response, const std::map<std::string, Us
                         absl::Time now) {
   const JsonObject body = ParseJsonObject(response.body).value_or(JsonObject());
   const std::map<Usage, double> usage = UsageOf(body);
+  const Headers headers = LowerCased(response);
   Settlement settlement;
   settlement.outcome = OutcomeOf(response.status, !usage.empty());
   for (const auto& [name, kind] : dimensions) {
@@ -69,8 +71,9 @@ Settlement SettlementOf(const Response& response, const std::map<std::string, Us
     if (told != usage.end()) settlement.actual[name] = told->second;
   }
   if (settlement.outcome == CallOutcome::kRateLimited) {
-    settlement.retry_after = RetryAfter(response, body, now);
+    settlement.retry_after = RetryAfter(headers, body, now);
   }
+  settlement.rate_limits = RateLimits(headers, dimensions, now);
   return settlement;
 }
 

@@ -6,14 +6,14 @@
 
 #include "absl/time/time.h"
 #include "client/cpp/src/json.h"
-#include "fairgate/response.h"
+#include "client/cpp/src/rate_limits.h"
 
 namespace fairgate::client {
 
 // In this order: retry-after-ms; retry-after; retryDelay of a google.rpc.RetryInfo in the body; the
 // longest reset among the limits that have nothing left or do not say. 0 to 24 h, in whole
 // milliseconds, so that every client says the same. Nothing: it does not say.
-std::optional<absl::Duration> RetryAfter(const Response& response, const JsonObject& body,
+std::optional<absl::Duration> RetryAfter(const Headers& headers, const JsonObject& body,
                                          absl::Time now);
 
 }  // namespace fairgate::client

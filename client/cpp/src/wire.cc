@@ -141,6 +141,11 @@ v1::ReleaseRequest SettleRequest(const Answer& answer, const Settlement& settlem
   if (settlement.outcome == CallOutcome::kRateLimited && settlement.retry_after) {
     SetProto(*settlement.retry_after, settle->mutable_retry_after());
   }
+  for (const auto& [name, status] : settlement.rate_limits) {
+    v1::RateLimitStatus& told = (*settle->mutable_rate_limits())[name];
+    if (status.remaining) told.set_remaining(*status.remaining);
+    if (status.reset) SetProto(*status.reset, told.mutable_reset());
+  }
   return request;
 }
 

@@ -79,11 +79,37 @@ def test_an_error_that_carries_a_response_settles_with_it(gate_server):
     assert settle.retry_after.ToSeconds() == 20
 
 
+def test_what_headers_and_the_caller_say_of_limits_goes_along(gate_server):
+    response = HttpResponse(200, {"x-ratelimit-remaining-tokens": "70", "x-ratelimit-remaining-requests": "7"})
+    by_hand = fairgate.RateLimitStatus(reset=timedelta(seconds=12))
+    with fairgate.Gate(gate_server.address, PATIENT) as gate, gate.admit(target="t", tenant="a", tokens=9) as call:
+        call.settle(response=response, body={"usage": {"total_tokens": 8}}, rate_limits={"requests": by_hand})
+    settle = gate_server.releases[0].settle
+    assert (settle.outcome, dict(settle.actual)) == (pb.CALL_OUTCOME_OK, {"tokens": 8})
+    assert settle.rate_limits["tokens"] == pb.RateLimitStatus(remaining=70)
+    requests = settle.rate_limits["requests"]
+    assert (requests.HasField("remaining"), requests.reset.ToSeconds()) == (False, 12)
+
+
 def test_dimensions_of_ones_own_hold_usage(gate_server):
     options = fairgate.GateOptions(rpc_timeout=10, usage_dimensions={"tpm": "total"})
     with fairgate.Gate(gate_server.address, options) as gate, gate.admit(target="t", tenant="a", tpm=0) as call:
         call.settle(response={"usage": {"total_tokens": 12}})
     assert dict(gate_server.releases[0].settle.actual) == {"tpm": 12}
+
+
+def test_no_more_threads_are_no_error_of_the_caller(gate_server, monkeypatch):
+    def start(thread, really=threading.Thread.start):
+        if thread.name == "fairgate release":
+            raise RuntimeError("can't start new thread")
+        really(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    gate_server.answers.append(pb.AdmitResponse(defer=DEFER))
+    with fairgate.Gate(gate_server.address, PATIENT) as gate, pytest.raises(fairgate.Deferred):
+        with gate.admit(target="t", tenant="a", max_wait=0.001):
+            pytest.fail("the block was entered")
+    assert gate_server.releases == []
 
 
 async def test_a_second_cancellation_does_not_stop_the_settlement(gate_server):

@@ -6,10 +6,12 @@ import sys
 import types
 from datetime import timedelta
 
+import grpc
 import pytest
 
 import fairgate
 from fairgate.breaker import Breaker
+from fairgate.core import Core, Exchange
 from fairgate.durations import from_proto, to_proto
 from fairgate.providers import http_response_of, settlement_from_response, usage_of
 
@@ -38,6 +40,38 @@ def test_no_breaker():
     for _ in range(10):
         breaker.failed(0.0)
     assert breaker.allows(0.0)
+
+
+class Unavailable(grpc.RpcError):
+    def __init__(self, details):
+        self._details = details
+
+    def code(self):
+        return grpc.StatusCode.UNAVAILABLE
+
+    def details(self):
+        return self._details
+
+    def trailing_metadata(self):
+        return ()
+
+
+def pause_s_after(details, budget_s):
+    exchange = Exchange(Core(fairgate.GateOptions()), None, budget_s)
+    assert exchange.wants_try()
+    assert exchange.pause_s() == 0
+    exchange.failed(Unavailable(details))
+    assert exchange.wants_try()
+    return exchange.pause_s()
+
+
+def test_the_second_try_waits_for_a_channel_that_lost_its_connection():
+    pauses_s = {pause_s_after("recvmsg: Connection reset by peer", 100) for _ in range(20)}
+    assert min(pauses_s) >= 0.01
+    assert max(pauses_s) <= 0.02
+    assert len(pauses_s) > 1, "all who lost it come back at once"
+    assert pause_s_after("recvmsg: Connection reset by peer", 0.018) <= 0.009, "nothing is left for the try"
+    assert pause_s_after("failed to connect to all addresses", 100) == 0, "a gate that is away costs more"
 
 
 def test_durations_are_rounded_so_that_nobody_is_early():

@@ -3,8 +3,16 @@ import type { Core } from "./core.js";
 import { FairgateError, GateError } from "./errors.js";
 import type { ReleaseRequest } from "./generated/fairgate/v1/admission.js";
 import type { AskedQuestion } from "./options.js";
-import { type HeadersLike, httpResponseOf, settlementFromResponse, USAGE_KINDS, type UsageKind } from "./providers.js";
-import type { Amounts, CallOutcome, ReleaseReport, Settlement } from "./values.js";
+import { type HeadersLike, httpResponseOf, settlementFromResponse } from "./providers.js";
+import {
+  type Amounts,
+  type CallOutcome,
+  type RateLimitStatus,
+  type ReleaseReport,
+  type Settlement,
+  USAGE_KINDS,
+  type UsageKind,
+} from "./values.js";
 import * as wire from "./wire.js";
 
 /** What Call.settle() is told. */
@@ -17,6 +25,8 @@ export interface SettleOptions {
   outcome?: CallOutcome | undefined;
   /** With the outcome RATE_LIMITED: how long the provider asks to wait, 0 to 24 h. */
   retryAfterMs?: number | undefined;
+  /** What the provider said of its own count, by dimension. */
+  rateLimits?: Readonly<Record<string, RateLimitStatus>> | undefined;
   /** The provider's, see settlementFromResponse(): gives what is not given otherwise. */
   response?: unknown;
   /** Body of the response, where it cannot be read from it: `await response.json()`. */
@@ -111,6 +121,7 @@ export class Call {
       outcome: said.outcome ?? known.outcome,
       actual,
       ...(retryAfterMs !== undefined && { retryAfterMs }),
+      rateLimits: { ...known.rateLimits, ...said.rateLimits },
     };
   }
 

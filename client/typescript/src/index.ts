@@ -28,22 +28,19 @@ export type { AdmitEvent, BreakerEvent, GateEvent, ReleaseEvent } from "./events
 export { Gate } from "./gate.js";
 export { VERSION } from "./generated/version.js";
 export { DEFAULT_ADDRESS, type GateOptions, type Logger, type Question } from "./options.js";
-export {
-  type HeadersLike,
-  type SettlementOptions,
-  settlementFromResponse,
-  USAGE_KINDS,
-  type UsageKind,
-} from "./providers.js";
+export { type HeadersLike, type SettlementOptions, settlementFromResponse } from "./providers.js";
 export { deadlineSignal, withDeadline } from "./time.js";
 export { type EstimateOptions, estimateTokens } from "./tokens.js";
-export type {
-  Amounts,
-  CallOutcome,
-  Counters,
-  Limit,
-  RejectReason,
-  ReleaseReport,
-  ReleaseResult,
-  Settlement,
+export {
+  type Amounts,
+  type CallOutcome,
+  type Counters,
+  type Limit,
+  type RateLimitStatus,
+  type RejectReason,
+  type ReleaseReport,
+  type ReleaseResult,
+  type Settlement,
+  USAGE_KINDS,
+  type UsageKind,
 } from "./values.js";

@@ -1,7 +1,7 @@
 /** Settings of a gate object, and the fields of a question. */
 import type { ChannelCredentials, ChannelOptions } from "@grpc/grpc-js";
 import type { GateEvent } from "./events.js";
-import type { UsageKind } from "./providers.js";
+import type { UsageKind } from "./values.js";
 import type { Amounts } from "./values.js";
 
 export const DEFAULT_ADDRESS = "127.0.0.1:50051";

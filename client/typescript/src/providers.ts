@@ -1,36 +1,11 @@
 /**
- * What providers' responses say: usage, how the call ended, and how long to wait.
+ * What providers' responses say: usage, how the call ended, how long to wait, and what is left of the limits.
  *
  * Understands the shapes of OpenAI's and Anthropic's APIs (and of those that copy them), as decoded JSON or JSON text,
  * as their SDKs' objects and errors, and as responses of fetch, undici, axios and got.
  */
-import type { Amounts, CallOutcome, Settlement } from "./values.js";
-
-/** A part of the token usage. */
-export type UsageKind = "total" | "input" | "output";
-
-/** Which usage a dimension of that name takes, unless the gate's options say otherwise. */
-export const USAGE_KINDS: Readonly<Record<string, UsageKind>> = Object.freeze({
-  tokens: "total",
-  total_tokens: "total",
-  input_tokens: "input",
-  prompt_tokens: "input",
-  output_tokens: "output",
-  completion_tokens: "output",
-});
-
-const RETRY_AFTER_MAX_MS = 24 * 3600 * 1000;
-const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-const SPANS = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/;
-const SPAN = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g;
-const NUMBER = /^\d+(?:\.\d+)?$/;
-const RFC_3339 = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?([Zz]|[+-]\d\d:?\d\d)?$/;
-const HTTP_DATE = /^[A-Z][a-z]{2,8},? \d\d[ -][A-Z][a-z]{2}[ -]\d{2,4} \d\d:\d\d:\d\d GMT$/;
-// A bare number above this is an instant since 1970, not a wait: nobody waits thirty years.
-const EPOCH_MIN_S = 1e9;
-const EPOCH_MIN_MS = 1e12;
-// Name of a limit's headers: x-ratelimit-reset-tokens, anthropic-ratelimit-input-tokens-reset, x-ratelimit-reset.
-const LIMIT_HEADER = /^(?:x-|anthropic-)?ratelimit(?:-([a-z-]+?))?-(limit|remaining|reset)(?:-([a-z-]+))?$/;
+import { rateLimits, retryAfterMs } from "./headers.js";
+import { type Amounts, type CallOutcome, type Settlement, USAGE_KINDS, type UsageKind } from "./values.js";
 
 export interface SettlementOptions {
   /** These override what the response says, or stand alone. */
@@ -57,7 +32,7 @@ interface HttpResponse {
 /**
  * The settlement that a provider's response amounts to. Usage that the response does not tell is left out, never zero.
  * Input is what counts against the provider's limit: with Anthropic's usage, tokens read from its cache are not in it,
- * tokens written to it are.
+ * tokens written to it are. Limits are told for these dimensions and for "requests".
  */
 export function settlementFromResponse(response?: unknown, options: SettlementOptions = {}): Settlement {
   const found = httpResponseOf(response) ?? { status: 0, headers: new Map<string, string>(), body: response };
@@ -66,18 +41,27 @@ export function settlementFromResponse(response?: unknown, options: SettlementOp
   const body = decoded(options.body === undefined ? found.body : options.body);
   const usage = usageOf(body);
   const outcome = outcomeOf(status, Object.keys(usage).length > 0);
-  const settlement = { outcome, actual: actualOf(usage, options.dimensions ?? ["tokens"]) };
-  if (outcome !== "RATE_LIMITED") return settlement;
-  const waitMs = retryAfterMs(headers, body, options.nowMs ?? Date.now());
-  return waitMs === undefined ? settlement : { ...settlement, retryAfterMs: waitMs };
+  const kinds = kindsOf(options.dimensions ?? ["tokens"]);
+  const nowMs = options.nowMs ?? Date.now();
+  const waitMs = outcome === "RATE_LIMITED" ? retryAfterMs(headers, retryDelay(body), nowMs) : undefined;
+  return {
+    outcome,
+    actual: actualOf(usage, kinds),
+    ...(waitMs !== undefined && { retryAfterMs: waitMs }),
+    rateLimits: rateLimits(headers, kinds, nowMs),
+  };
 }
 
-function actualOf(usage: Partial<Record<UsageKind, number>>, dimensions: SettlementOptions["dimensions"]): Amounts {
-  const kinds = Array.isArray(dimensions)
-    ? dimensions.map((name: string) => [name, kindOf(name)] as const)
-    : Object.entries(dimensions as Record<string, UsageKind>);
+type Kinds = Readonly<Record<string, UsageKind>>;
+
+function kindsOf(dimensions: readonly string[] | Kinds): Kinds {
+  if (!Array.isArray(dimensions)) return dimensions as Kinds;
+  return Object.fromEntries(dimensions.map((name: string) => [name, kindOf(name)]));
+}
+
+function actualOf(usage: Partial<Record<UsageKind, number>>, kinds: Kinds): Amounts {
   const actual: Record<string, number> = {};
-  for (const [name, kind] of kinds) {
+  for (const [name, kind] of Object.entries(kinds)) {
     const amount = usage[kind];
     if (amount !== undefined) actual[name] = amount;
   }
@@ -159,77 +143,12 @@ function amount(usage: unknown, name: string): number | undefined {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
 }
 
-/**
- * How long a refusal says to wait. In this order: retry-after-ms; retry-after; retryDelay of a google.rpc.RetryInfo in
- * the body; the longest reset among the limits that have nothing left or do not say.
- */
-function retryAfterMs(headers: Map<string, string>, body: unknown, nowMs: number): number | undefined {
-  const milliseconds = headers.get("retry-after-ms") ?? "";
-  if (NUMBER.test(milliseconds)) return clamp(Number(milliseconds));
-  const told = [headers.get("retry-after") ?? "", googleDelay(body)]
-    .map((text) => parseWait(text, nowMs))
-    .find((wait) => wait !== undefined);
-  if (told !== undefined) return told;
-  const waits = resets(headers)
-    .map((text) => parseWait(text, nowMs))
-    .filter((wait) => wait !== undefined);
-  return waits.length > 0 ? Math.max(...waits) : undefined;
-}
-
-function resets(headers: Map<string, string>): string[] {
-  const limits = new Map<string, Map<string, string>>();
-  for (const [name, value] of headers) {
-    const match = LIMIT_HEADER.exec(name);
-    if (!match) continue;
-    const key = match[1] ?? match[3] ?? "";
-    const limit = limits.get(key) ?? new Map<string, string>();
-    limits.set(key, limit.set(match[2] as string, value));
-  }
-  const found: string[] = [];
-  for (const limit of limits.values()) {
-    // Negative limits are placeholders, not limits.
-    if (limit.get("limit")?.startsWith("-") || limit.get("remaining")?.startsWith("-")) continue;
-    const remaining = limit.get("remaining") ?? "0";
-    const reset = limit.get("reset");
-    if (reset !== undefined && !(NUMBER.test(remaining) && Number(remaining) > 0)) found.push(reset);
-  }
-  return found;
-}
-
-function googleDelay(body: unknown): string {
+/** Of a google.rpc.RetryInfo; empty: there is none. */
+function retryDelay(body: unknown): string {
   const error = get(body, "error") ?? body;
   const details = get(error, "details");
   if (!Array.isArray(details)) return "";
   return details.map((detail) => get(detail, "retryDelay")).find((delay) => typeof delay === "string") ?? "";
-}
-
-/**
- * A wait in milliseconds, in any of the forms that are about: spans ("6m0s", "20ms"), seconds ("55", "0.5"), seconds or
- * milliseconds since 1970, RFC 3339 and HTTP dates. An instant that is over is a wait of 0. undefined: none of them.
- */
-export function parseWait(text: string, nowMs: number): number | undefined {
-  if (SPANS.test(text)) {
-    return clamp([...text.matchAll(SPAN)].reduce((sum, [, n, unit]) => sum + Number(n) * UNITS_MS[unit as string]!, 0));
-  }
-  if (NUMBER.test(text)) {
-    const value = Number(text);
-    if (value >= EPOCH_MIN_MS) return clamp(value - nowMs);
-    return clamp(value >= EPOCH_MIN_S ? value * 1000 - nowMs : value * 1000);
-  }
-  const instantMs = parseDate(text);
-  return instantMs === undefined ? undefined : clamp(instantMs - nowMs);
-}
-
-function parseDate(text: string): number | undefined {
-  const iso = RFC_3339.exec(text);
-  if (!iso && !HTTP_DATE.test(text)) return undefined;
-  const instantMs = Date.parse(iso && iso[1] === undefined ? `${text}Z` : text);
-  return Number.isNaN(instantMs) ? undefined : instantMs;
-}
-
-// Whole milliseconds, so that every client says the same.
-function clamp(waitMs: number): number {
-  return Math.min(Math.max(0, Math.round(waitMs)), RETRY_AFTER_MAX_MS);
 }
 
 /** JSON text decoded; anything else as it is. */

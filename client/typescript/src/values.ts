@@ -3,6 +3,19 @@
 /** Amounts by dimension name, in the dimension's own unit (one request, one token). */
 export type Amounts = Readonly<Record<string, number>>;
 
+/** A part of the token usage. */
+export type UsageKind = "total" | "input" | "output";
+
+/** Which usage a dimension of that name takes, unless the gate's options say otherwise. */
+export const USAGE_KINDS: Readonly<Record<string, UsageKind>> = Object.freeze({
+  tokens: "total",
+  total_tokens: "total",
+  input_tokens: "input",
+  prompt_tokens: "input",
+  output_tokens: "output",
+  completion_tokens: "output",
+});
+
 /**
  * How the external call ended: fairgate.v1.CallOutcome.
  *
@@ -41,6 +54,16 @@ export interface Settlement {
   readonly actual: Amounts;
   /** `RATE_LIMITED` only: how long the provider asks to wait, 0 to 24 h. The target pauses for it. */
   readonly retryAfterMs?: number;
+  /** By dimension: what the response said of the provider's own count. */
+  readonly rateLimits?: Readonly<Record<string, RateLimitStatus>>;
+}
+
+/** A provider's word on one of its limits, as in the headers x-ratelimit-{remaining,reset}-*. */
+export interface RateLimitStatus {
+  /** Left after this call, in the dimension's unit, 0 to 1e12. Left out: not told. */
+  readonly remaining?: number;
+  /** Until the running window ends, 0 to 24 h. Left out: not told. */
+  readonly resetMs?: number;
 }
 
 /** What the gate made of a release. */

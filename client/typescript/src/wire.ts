@@ -111,10 +111,17 @@ export interface LeaseName {
 }
 
 /** A release that ends a lease. */
-export function settleRequest(lease: LeaseName, { outcome, actual, retryAfterMs }: Settlement): ReleaseRequest {
+export function settleRequest(lease: LeaseName, settlement: Settlement): ReleaseRequest {
+  const { outcome, actual, retryAfterMs } = settlement;
   const name = `CALL_OUTCOME_${outcome === "UNKNOWN" ? "UNSPECIFIED" : outcome}` as keyof typeof PbOutcome;
   const wait = outcome === "RATE_LIMITED" && retryAfterMs !== undefined && { retryAfter: toProto(retryAfterMs) };
-  const value = { outcome: PbOutcome[name], actual: defined(actual), ...wait };
+  const rateLimits = Object.fromEntries(
+    Object.entries(settlement.rateLimits ?? {}).map(([dimension, { remaining, resetMs }]) => [
+      dimension,
+      { remaining, reset: resetMs === undefined ? undefined : toProto(resetMs) },
+    ]),
+  );
+  const value = { outcome: PbOutcome[name], actual: defined(actual), rateLimits, ...wait };
   return ReleaseRequest.fromPartial({ ...lease, action: { $case: "settle", value } });
 }
 

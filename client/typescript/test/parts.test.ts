@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Breaker } from "../src/breaker.js";
-import { httpResponseOf, parseWait, settlementFromResponse } from "../src/providers.js";
+import { parseWait } from "../src/headers.js";
+import { httpResponseOf, settlementFromResponse } from "../src/providers.js";
 import { fromProto, sleep, toProto, withDeadline, workDeadline } from "../src/time.js";
 import { estimateTokens } from "../src/tokens.js";
 
@@ -64,7 +65,7 @@ test("responses are found in what the SDKs and HTTP libraries give", () => {
   const gotError = Object.assign(new Error("429"), { response: { statusCode: 429, headers, body: "{}" } });
   for (const error of [sdkError, axiosError, gotError, new Response(null, { status: 429, headers })]) {
     const settled = settlementFromResponse(error);
-    assert.deepEqual(settled, { outcome: "RATE_LIMITED", actual: {}, retryAfterMs: 3000 });
+    assert.deepEqual(settled, { outcome: "RATE_LIMITED", actual: {}, retryAfterMs: 3000, rateLimits: {} });
   }
   const bodies = [
     usage,
@@ -73,7 +74,7 @@ test("responses are found in what the SDKs and HTTP libraries give", () => {
     { statusCode: 200, headers: {}, body: JSON.stringify(usage) },
   ];
   for (const response of bodies) {
-    assert.deepEqual(settlementFromResponse(response), { outcome: "OK", actual: { tokens: 7 } });
+    assert.deepEqual(settlementFromResponse(response), { outcome: "OK", actual: { tokens: 7 }, rateLimits: {} });
   }
   const read = settlementFromResponse(new Response(null, { status: 200 }), { body: usage });
   assert.deepEqual(read.actual, { tokens: 7 });

@@ -109,6 +109,7 @@ def settle(call: Any, action: dict[str, Any]) -> bool:
             actual=said.get("actual"),
             outcome=fairgate.CallOutcome[said.get("outcome", "OK")],
             retry_after=None if retry_after is None else retry_after / 1000,
+            rate_limits={name: rate_limit(status) for name, status in said.get("rate_limits", {}).items()},
         )
     elif "response" in action:
         call.settle(response=FakeResponse(**action["response"]))
@@ -121,6 +122,12 @@ def settle(call: Any, action: dict[str, Any]) -> bool:
     else:
         return False
     return True
+
+
+def rate_limit(status: dict[str, float]) -> fairgate.RateLimitStatus:
+    reset_ms = status.get("reset_ms")
+    reset = None if reset_ms is None else timedelta(milliseconds=reset_ms)
+    return fairgate.RateLimitStatus(status.get("remaining"), reset)
 
 
 class FakeResponse:
@@ -319,8 +326,13 @@ class Program:
             dimensions=command.get("dimensions", ["tokens"]),
             now_s=command.get("now_s"),
         )
-        retry_after_ms = milliseconds(settled.retry_after)
-        return {"outcome": settled.outcome.name, "actual": dict(settled.actual), "retry_after_ms": retry_after_ms}
+        answer = {"outcome": settled.outcome.name, "actual": dict(settled.actual)}
+        answer["retry_after_ms"] = milliseconds(settled.retry_after)
+        answer["rate_limits"] = {
+            name: {"remaining": status.remaining, "reset_ms": milliseconds(status.reset)}
+            for name, status in settled.rate_limits.items()
+        }
+        return answer
 
 
 def cancel(_signal: int, _frame: Any) -> None:

@@ -82,8 +82,9 @@ function answerOf(outcome) {
 
 async function act(call, action, answer, controller) {
   if ("settle" in action) {
-    const { actual, outcome, retry_after_ms: retryAfterMs } = action.settle;
-    call.settle({ actual, outcome, retryAfterMs });
+    const { actual, outcome, retry_after_ms: retryAfterMs, rate_limits: limits = {} } = action.settle;
+    const rateLimits = mapValues(limits, ({ remaining, reset_ms: resetMs }) => ({ remaining, resetMs }));
+    call.settle({ actual, outcome, retryAfterMs, rateLimits });
   } else if ("response" in action) {
     const { status = 200, headers = {}, body } = action.response;
     call.settle({ response: new Response(null, { status, headers }), body });
@@ -169,10 +170,20 @@ function eventOf({ type, durationMs, outcome, ...fields }) {
   return outcome === undefined ? event : { ...event, outcome: outcome.toUpperCase() };
 }
 
+function mapValues(of, change) {
+  return Object.fromEntries(Object.entries(of).map(([name, value]) => [name, change(value)]));
+}
+
 function settlement({ status, headers = {}, body, dimensions, now_s: nowS }) {
   const nowMs = nowS === undefined ? undefined : nowS * 1000;
   const settled = fairgate.settlementFromResponse(undefined, { status, headers, body, dimensions, nowMs });
-  return { outcome: settled.outcome, actual: settled.actual, retry_after_ms: settled.retryAfterMs };
+  const limits = mapValues(settled.rateLimits, ({ remaining, resetMs }) => ({ remaining, reset_ms: resetMs }));
+  return {
+    outcome: settled.outcome,
+    actual: settled.actual,
+    retry_after_ms: settled.retryAfterMs,
+    rate_limits: limits,
+  };
 }
 
 async function answer(command) {

@@ -90,7 +90,8 @@ class Admission {
   // Says how the call ended, and what it used.
   void SettleAs(Settlement settlement);
   // Settles with a provider's response: its status, its usage in the token dimensions that the
-  // question or the grant names, and, of a 429, its wait. Returns what was understood.
+  // question or the grant names, what it says of their limits and of that of requests, and, of a
+  // 429, its wait. Returns what was understood.
   Settlement SettleResponse(const Response& response);
   // The call never left: everything is refunded.
   void NotSent();

@@ -32,6 +32,7 @@ struct Response {
 //
 // Usage that is not told is left out, never zero. Input is what counts against the provider's
 // limit: with Anthropic's usage, tokens read from its cache are not in it, tokens written are.
+// Limits are told for these dimensions and for "requests".
 Settlement SettlementOf(const Response& response, const std::map<std::string, Usage>& dimensions,
                         absl::Time now);
 

@@ -56,12 +56,22 @@ absl::string_view Name(CallOutcome outcome);
 absl::string_view Name(RejectReason reason);
 absl::string_view Name(ReleaseResult result);
 
+// A provider's word on one of its limits, as in the headers x-ratelimit-{remaining,reset}-*.
+struct RateLimitStatus {
+  // Left after this call, in the dimension's unit, 0 to 1e12; nothing: not told.
+  std::optional<double> remaining = {};
+  // Until the running window ends, 0 to 24 h; nothing: not told.
+  std::optional<absl::Duration> reset = {};
+};
+
 // What a call really used, and how it ended.
 struct Settlement {
   CallOutcome outcome = CallOutcome::kUnknown;
   Amounts actual = {};  // a dimension that is absent is unknown, and its estimate stays charged
   // How long the provider asks to wait, 0 to 24 h, with kRateLimited: the target pauses for it.
   std::optional<absl::Duration> retry_after = {};
+  // By dimension: what the response said of the provider's own count.
+  std::map<std::string, RateLimitStatus> rate_limits = {};
 };
 
 // What the gate made of a settlement, an extension or a withdrawal.

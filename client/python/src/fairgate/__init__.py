@@ -28,7 +28,16 @@ from fairgate.options import GateOptions
 from fairgate.providers import settlement_from_response
 from fairgate.sync import Call, Gate
 from fairgate.tokens import estimate_tokens, tiktoken_counter
-from fairgate.values import CallOutcome, Counters, Limit, RejectReason, ReleaseReport, ReleaseResult, Settlement
+from fairgate.values import (
+    CallOutcome,
+    Counters,
+    Limit,
+    RateLimitStatus,
+    RejectReason,
+    ReleaseReport,
+    ReleaseResult,
+    Settlement,
+)
 
 __all__ = [
     "AdmitEvent",
@@ -51,6 +60,7 @@ __all__ = [
     "GateUnreachable",
     "Limit",
     "NotAdmitted",
+    "RateLimitStatus",
     "RejectReason",
     "Rejected",
     "ReleaseEvent",

@@ -11,9 +11,9 @@ from fairgate.core import Core
 from fairgate.durations import Duration, seconds, to_proto
 from fairgate.errors import GateError
 from fairgate.options import Question
-from fairgate.providers import USAGE_KINDS, http_response_of, settlement_from_response
+from fairgate.providers import http_response_of, settlement_from_response
 from fairgate.v1 import admission_pb2 as pb
-from fairgate.values import CallOutcome, ReleaseReport, ReleaseResult, Settlement
+from fairgate.values import USAGE_KINDS, CallOutcome, RateLimitStatus, ReleaseReport, ReleaseResult, Settlement
 
 
 class CallBase:
@@ -83,22 +83,30 @@ class CallBase:
         self,
         *,
         response: Any = None,
+        body: Any = None,
         outcome: CallOutcome | None = None,
         retry_after: Duration | None = None,
+        rate_limits: Mapping[str, RateLimitStatus] | None = None,
         actual: Mapping[str, float] | None = None,
         **amounts: float,
     ) -> None:
         """Says what the call really used; it is sent when the block is left (or by release()).
 
         Amounts are named by dimension, as keywords or, for names that are none, in `actual`. A dimension that is absent
-        is unknown: its estimate stays charged. `response` is the provider's (see settlement_from_response): it gives
-        what was not given otherwise. Without it the outcome is OK unless said. The last settle() holds.
+        is unknown: its estimate stays charged. `rate_limits`: what the provider said of its own count, by dimension.
+        `response` is the provider's (see settlement_from_response), `body` its body where that cannot be read from it:
+        they give what was not given otherwise. Without them the outcome is OK unless said. The last settle() holds.
         """
         known = Settlement(CallOutcome.OK)
-        if response is not None:
-            known = settlement_from_response(response, dimensions=self._usage_dimensions())
+        if response is not None or body is not None:
+            known = settlement_from_response(response, body=body, dimensions=self._usage_dimensions())
         wait = known.retry_after if retry_after is None else timedelta(seconds=seconds(retry_after))
-        self._settlement = Settlement(outcome or known.outcome, {**known.actual, **(actual or {}), **amounts}, wait)
+        self._settlement = Settlement(
+            outcome or known.outcome,
+            {**known.actual, **(actual or {}), **amounts},
+            wait,
+            {**known.rate_limits, **(rate_limits or {})},
+        )
 
     def sent(self) -> None:
         """With tells_sent: the request leaves now. Whatever happens from here on, the provider may have counted it."""

@@ -38,7 +38,7 @@ class GateOptions:
     on_event: Callable[[Event], None] | None = None
     """Called after every answer, release and change of the breaker; must be quick. What it raises is logged."""
     usage_dimensions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Dimensions of yours that hold token usage: name to "total", "input" or "output". See providers.USAGE_KINDS."""
+    """Dimensions of yours that hold token usage: name to "total", "input" or "output". See values.USAGE_KINDS."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -119,7 +119,8 @@ class Gate:
 
     def _release_later(self, request: pb.ReleaseRequest) -> None:
         """In a thread that nobody waits for but close()."""
-        thread = threading.Thread(target=self._quietly, args=(request, self._open().Release), daemon=True)
+        work = (request, self._open().Release)
+        thread = threading.Thread(target=self._quietly, args=work, name="fairgate release", daemon=True)
         with self._lock:
             try:
                 thread.start()

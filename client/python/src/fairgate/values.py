@@ -7,6 +7,16 @@ import enum
 from collections.abc import Mapping
 from datetime import timedelta
 
+USAGE_KINDS: Mapping[str, str] = {
+    "tokens": "total",
+    "total_tokens": "total",
+    "input_tokens": "input",
+    "prompt_tokens": "input",
+    "output_tokens": "output",
+    "completion_tokens": "output",
+}
+"""Which token usage a dimension of that name takes, unless the gate's options say otherwise."""
+
 
 class CallOutcome(enum.Enum):
     """How the external call ended: fairgate.v1.CallOutcome."""
@@ -66,6 +76,16 @@ class Limit:
 
 
 @dataclasses.dataclass(frozen=True)
+class RateLimitStatus:
+    """A provider's word on one of its limits, as in the headers x-ratelimit-{remaining,reset}-*."""
+
+    remaining: float | None = None
+    """Left after this call, in the dimension's unit, 0 to 1e12. None: not told."""
+    reset: timedelta | None = None
+    """Until the running window ends, 0 to 24 h. None: not told."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Settlement:
     """What a call really used, and how it ended. Dimensions that are absent are unknown and stay charged."""
 
@@ -73,6 +93,8 @@ class Settlement:
     actual: Mapping[str, float] = dataclasses.field(default_factory=dict)
     retry_after: timedelta | None = None
     """RATE_LIMITED only: how long the provider asks to wait, 0 to 24 h. The target pauses for it."""
+    rate_limits: Mapping[str, RateLimitStatus] = dataclasses.field(default_factory=dict)
+    """By dimension: what the response said of the provider's own count."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -119,6 +119,12 @@ def settle_request(target: str, request_id: str, attempt: int, settlement: Settl
     settle = pb.Settle(outcome=f"CALL_OUTCOME_{settlement.outcome.value}", actual=actual)
     if settlement.outcome is CallOutcome.RATE_LIMITED and settlement.retry_after is not None:
         settle.retry_after.CopyFrom(to_proto(settlement.retry_after))
+    for name, status in settlement.rate_limits.items():
+        told = settle.rate_limits[name]
+        if status.remaining is not None:
+            told.remaining = status.remaining
+        if status.reset is not None:
+            told.reset.CopyFrom(to_proto(status.reset))
     return pb.ReleaseRequest(target=target, request_id=request_id, attempt=attempt, settle=settle)
 
 

@@ -49,6 +49,13 @@ void Act(Admission& admission, const Struct& action, std::stop_source& caller, S
     if (Has(said, "retry_after_ms")) {
       settlement.retry_after = Milliseconds(Number(said, "retry_after_ms"));
     }
+    const Struct limits = Map(said, "rate_limits");
+    for (const auto& [name, value] : limits.fields()) {
+      const Struct& status = value.struct_value();
+      client::RateLimitStatus& told = settlement.rate_limits[name];
+      if (Has(status, "remaining")) told.remaining = Number(status, "remaining");
+      if (Has(status, "reset_ms")) told.reset = Milliseconds(Number(status, "reset_ms"));
+    }
     admission.SettleAs(settlement);
   } else if (Has(action, "response")) {
     admission.SettleResponse(ToResponse(Map(action, "response")));

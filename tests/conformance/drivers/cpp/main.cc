@@ -225,6 +225,12 @@ Struct Settle(const Struct& command) {
       settlement.outcome == CallOutcome::kUnknown ? "UNKNOWN" : Name(settlement.outcome));
   Set(answer, "actual", settlement.actual);
   if (settlement.retry_after) Set(answer, "retry_after_ms", *settlement.retry_after);
+  Struct* limits = (*answer.mutable_fields())["rate_limits"].mutable_struct_value();
+  for (const auto& [name, status] : settlement.rate_limits) {
+    Struct* told = (*limits->mutable_fields())[name].mutable_struct_value();
+    if (status.remaining) Set(*told, "remaining", *status.remaining);
+    if (status.reset) Set(*told, "reset_ms", *status.reset);
+  }
   return answer;
 }
 

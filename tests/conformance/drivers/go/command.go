@@ -59,6 +59,10 @@ type action struct {
 		Actual       fairgate.Amounts `json:"actual"`
 		Outcome      string           `json:"outcome"`
 		RetryAfterMS *float64         `json:"retry_after_ms"`
+		RateLimits   map[string]struct {
+			Remaining *float64 `json:"remaining"`
+			ResetMS   *float64 `json:"reset_ms"`
+		} `json:"rate_limits"`
 	} `json:"settle"`
 	Response *struct {
 		Status  int               `json:"status"`

@@ -221,6 +221,15 @@ func act(ctx context.Context, cancel func(), call *fairgate.Call, do action, ans
 			wait := milliseconds(*do.Settle.RetryAfterMS)
 			said.RetryAfter = &wait
 		}
+		said.RateLimits = map[string]fairgate.RateLimitStatus{}
+		for name, status := range do.Settle.RateLimits {
+			told := fairgate.RateLimitStatus{Remaining: status.Remaining}
+			if status.ResetMS != nil {
+				reset := milliseconds(*status.ResetMS)
+				told.Reset = &reset
+			}
+			said.RateLimits[name] = told
+		}
 		call.SettleAs(said)
 	case do.Response != nil:
 		call.SettleResponse(response(do.Response.Status, do.Response.Headers, do.Response.Body))
@@ -312,7 +321,15 @@ func settlement(asked *command) (object, error) {
 	if settled.Outcome == fairgate.Unknown {
 		outcome = "UNKNOWN"
 	}
-	answer := object{"outcome": outcome, "actual": settled.Actual}
+	limits := object{}
+	for name, status := range settled.RateLimits {
+		told := object{"remaining": status.Remaining}
+		if status.Reset != nil {
+			told["reset_ms"] = inMS(*status.Reset)
+		}
+		limits[name] = told
+	}
+	answer := object{"outcome": outcome, "actual": settled.Actual, "rate_limits": limits}
 	if settled.RetryAfter != nil {
 		answer["retry_after_ms"] = inMS(*settled.RetryAfter)
 	}

@@ -5,6 +5,7 @@ import io.fairgate.client.Deferred;
 import io.fairgate.client.GateEvent;
 import io.fairgate.client.GateException;
 import io.fairgate.client.Limit;
+import io.fairgate.client.RateLimitStatus;
 import io.fairgate.client.Rejected;
 import io.fairgate.client.Settlement;
 import java.util.ArrayList;
@@ -99,6 +100,16 @@ final class Answers {
         said.put("outcome", settlement.outcome().name());
         said.put("actual", settlement.actual());
         settlement.retryAfter().ifPresent(wait -> said.put("retry_after_ms", Command.inMs(wait)));
+        Map<String, Object> limits = new HashMap<>();
+        settlement.rateLimits().forEach((name, status) -> limits.put(name, of(status)));
+        said.put("rate_limits", limits);
+        return said;
+    }
+
+    private static Map<String, Object> of(RateLimitStatus status) {
+        Map<String, Object> said = new HashMap<>();
+        status.remaining().ifPresent(left -> said.put("remaining", left));
+        status.reset().ifPresent(reset -> said.put("reset_ms", Command.inMs(reset)));
         return said;
     }
 }

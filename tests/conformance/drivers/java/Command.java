@@ -1,8 +1,11 @@
 import com.google.gson.JsonElement;
 import io.fairgate.client.Question;
+import io.fairgate.client.RateLimitStatus;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 
 /** One line of the protocol: ../../README.md. Fields are spelt as there, for Gson. */
 final class Command {
@@ -60,6 +63,24 @@ final class Command {
         Map<String, Double> actual = Map.of();
         String outcome = "OK";
         Double retry_after_ms;
+        Map<String, Status> rate_limits = Map.of();
+
+        Map<String, RateLimitStatus> rateLimits() {
+            Map<String, RateLimitStatus> told = new HashMap<>();
+            rate_limits.forEach((name, status) -> told.put(name, status.told()));
+            return told;
+        }
+    }
+
+    static final class Status {
+        Double remaining;
+        Double reset_ms;
+
+        RateLimitStatus told() {
+            return new RateLimitStatus(
+                    Optional.ofNullable(remaining),
+                    Optional.ofNullable(reset_ms).map(Command::milliseconds));
+        }
     }
 
     static final class Response {

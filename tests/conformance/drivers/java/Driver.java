@@ -237,7 +237,8 @@ public final class Driver {
                     new Settlement(
                             CallOutcome.valueOf(action.settle.outcome),
                             action.settle.actual,
-                            Optional.ofNullable(wait).map(Command::milliseconds)));
+                            Optional.ofNullable(wait).map(Command::milliseconds),
+                            action.settle.rateLimits()));
         } else if (action.response != null) {
             Command.Response response = action.response;
             call.settle(Response.of(response.status, response.headers, response.body));

@@ -102,7 +102,8 @@ public final class Call implements Answer, AutoCloseable {
 
     /**
      * As a provider's response says: its status, its usage in the token dimensions that the
-     * question or the grant names, and, of a 429, its wait. Returns what was understood.
+     * question or the grant names, what it says of their limits and of that of requests, and, of a
+     * 429, its wait. Returns what was understood.
      */
     public Settlement settle(Response response) {
         Settlement understood = response.settlement(usageDimensions(), Instant.now());

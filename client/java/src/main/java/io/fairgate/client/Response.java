@@ -24,7 +24,7 @@ public record Response(int status, Map<String, String> headers, Object body) {
         headers = Map.copyOf(headers);
     }
 
-    /** Without headers, of which only refusals need some. */
+    /** Without headers, which tell the waits of refusals and what is left of limits. */
     public static Response of(int status, Object body) {
         return new Response(status, Map.of(), body);
     }
@@ -64,7 +64,8 @@ public record Response(int status, Map<String, String> headers, Object body) {
 
     /**
      * What the response amounts to in these dimensions, at a time that matters for waits that are
-     * dates. Usage that is not told is left out, never zero.
+     * dates. Usage that is not told is left out, never zero. Limits are told for these dimensions
+     * and for "requests".
      */
     public Settlement settlement(Map<String, Usage> dimensions, Instant now) {
         Object read = Shapes.get(body, "usage") == null ? Json.decoded(body) : body;
@@ -81,7 +82,7 @@ public record Response(int status, Map<String, String> headers, Object body) {
                 outcome == CallOutcome.RATE_LIMITED
                         ? RetryAfter.of(headers, read, now)
                         : Optional.empty();
-        return new Settlement(outcome, actual, wait);
+        return new Settlement(outcome, actual, wait, RateLimits.of(headers, dimensions, now));
     }
 
     private CallOutcome outcome(boolean isUsageKnown) {

@@ -8,16 +8,12 @@ import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
 import java.time.format.DateTimeFormatter;
 import java.time.format.DateTimeParseException;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
 import java.util.Optional;
 import java.util.function.Function;
 import java.util.regex.MatchResult;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
 /** How long a refusal says to wait. */
 final class RetryAfter {
@@ -29,11 +25,6 @@ final class RetryAfter {
     private static final Pattern SPAN_PATTERN = Pattern.compile(SPAN);
     private static final Pattern SPANS_PATTERN = Pattern.compile("(?:" + SPAN + ")+");
     private static final Pattern NUMBER_PATTERN = Pattern.compile("\\d+(?:\\.\\d+)?");
-    // Of a limit: x-ratelimit-reset-tokens, anthropic-ratelimit-input-tokens-reset,
-    // x-ratelimit-reset
-    private static final Pattern LIMIT_PATTERN =
-            Pattern.compile(
-                    "(?:x-|anthropic-)?ratelimit(?:-([a-z-]+?))?-(limit|remaining|reset)(?:-([a-z-]+))?");
     private static final Map<String, Double> UNITS_S =
             Map.of("ms", 0.001, "s", 1.0, "m", 60.0, "h", 3600.0, "d", 86400.0);
     private static final List<Function<String, Instant>> DATES =
@@ -59,38 +50,13 @@ final class RetryAfter {
                 .or(() -> parse(googleDelay(body), now))
                 .or(
                         () ->
-                                resets(headers)
-                                        .flatMap(text -> parse(text, now).stream())
+                                RateLimits.limits(headers).values().stream()
+                                        .filter(
+                                                limit ->
+                                                        number(limit.get("remaining")).orElse(0.0)
+                                                                == 0)
+                                        .flatMap(limit -> parse(limit.get("reset"), now).stream())
                                         .max(Duration::compareTo));
-    }
-
-    /** Of the limits that are used up. Negative limits are placeholders, not limits. */
-    private static Stream<String> resets(Map<String, String> headers) {
-        Map<String, Map<String, String>> limits = new HashMap<>();
-        headers.forEach(
-                (name, value) -> {
-                    Matcher match = LIMIT_PATTERN.matcher(name);
-                    if (match.matches()) {
-                        String of =
-                                match.group(1) != null
-                                        ? match.group(1)
-                                        : String.valueOf(match.group(3));
-                        limits.computeIfAbsent(of, key -> new HashMap<>())
-                                .put(match.group(2), value);
-                    }
-                });
-        return limits.values().stream()
-                .filter(RetryAfter::isUsedUp)
-                .map(limit -> limit.get("reset"))
-                .filter(Objects::nonNull);
-    }
-
-    private static boolean isUsedUp(Map<String, String> limit) {
-        String remaining = limit.getOrDefault("remaining", "0");
-        if (limit.getOrDefault("limit", "").startsWith("-") || remaining.startsWith("-")) {
-            return false;
-        }
-        return number(remaining).orElse(0.0) == 0;
     }
 
     private static String googleDelay(Object body) {
@@ -110,7 +76,7 @@ final class RetryAfter {
      * Spans ("6m0s", "20ms"), seconds ("55", "0.5"), seconds or milliseconds since 1970, RFC 3339
      * and HTTP dates. An instant that is over is a wait of 0. Empty: none of these.
      */
-    private static Optional<Duration> parse(String text, Instant now) {
+    static Optional<Duration> parse(String text, Instant now) {
         if (text == null) {
             return Optional.empty();
         }
@@ -149,7 +115,7 @@ final class RetryAfter {
         return Optional.empty();
     }
 
-    private static Optional<Double> number(String text) {
+    static Optional<Double> number(String text) {
         return text != null && NUMBER_PATTERN.matcher(text).matches()
                 ? Optional.of(Double.valueOf(text))
                 : Optional.empty();

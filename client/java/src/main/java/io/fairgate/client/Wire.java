@@ -160,7 +160,15 @@ final class Wire {
         if (settlement.outcome() == CallOutcome.RATE_LIMITED) {
             settlement.retryAfter().ifPresent(wait -> settle.setRetryAfter(toProto(wait)));
         }
+        settlement.rateLimits().forEach((name, told) -> settle.putRateLimits(name, status(told)));
         return release(target, requestId, attempt).setSettle(settle).build();
+    }
+
+    private static io.fairgate.v1.RateLimitStatus status(RateLimitStatus told) {
+        io.fairgate.v1.RateLimitStatus.Builder status = io.fairgate.v1.RateLimitStatus.newBuilder();
+        told.remaining().ifPresent(status::setRemaining);
+        told.reset().ifPresent(reset -> status.setReset(toProto(reset)));
+        return status.build();
     }
 
     static ReleaseRequest withdraw(String target, String requestId, int attempt) {

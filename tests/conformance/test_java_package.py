@@ -8,7 +8,19 @@ import zipfile
 
 import pytest
 from commands import run
-from java_client import BUILT, CLIENT, JAVA, REPOSITORY, VERSION, mvn, plugin_version, pom
+from java_client import (
+    BUILT,
+    CLIENT,
+    JAVA,
+    REPOSITORY,
+    VERSION,
+    class_path,
+    compile_project,
+    mvn,
+    pom,
+    sources_of,
+    write_project,
+)
 from staging import SOURCE_DIR
 
 PATH = "io/fairgate/fairgate-client"
@@ -16,24 +28,6 @@ PATH = "io/fairgate/fairgate-client"
 RUNS = 3
 WINDOW = {"window": "60s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
 REQUESTS = {"name": "requests", "limit": 1000, **WINDOW}
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>com.example</groupId><artifactId>user</artifactId><version>1</version>
-  <properties>
-    <maven.compiler.release>17</maven.compiler.release>
-    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
-  </properties>
-  <repositories><repository><id>built</id><url>{repository}</url></repository></repositories>
-  <dependencies><dependency>
-    <groupId>io.fairgate</groupId><artifactId>fairgate-client</artifactId><version>{version}</version>
-  </dependency></dependencies>
-  <build><plugins>{plugins}</plugins></build>
-</project>
-"""
-SETTINGS = """<settings>
-  <mirrors><mirror><id>fetched</id><mirrorOf>central</mirrorOf><url>{url}</url></mirror></mirrors>
-</settings>
-"""
 
 
 @pytest.fixture(scope="session")
@@ -53,15 +47,13 @@ def repository(tmp_path_factory):
 def project(repository, tmp_path_factory):
     """A user's project, with a repository of its own that was empty."""
     folder = tmp_path_factory.mktemp("project")
-    plugins = "".join(
-        f"<plugin><artifactId>{name}</artifactId><version>{plugin_version(name)}</version></plugin>"
-        for name in ("maven-resources-plugin", "maven-compiler-plugin", "maven-dependency-plugin")
+    write_project(
+        folder,
+        repository,
+        f"<mirrors><mirror><id>fetched</id><mirrorOf>central</mirrorOf>"
+        f"<url>{REPOSITORY.as_uri()}</url></mirror></mirrors>",
     )
-    (folder / "pom.xml").write_text(POM.format(repository=repository.as_uri(), version=VERSION, plugins=plugins))
-    (folder / "settings.xml").write_text(SETTINGS.format(url=REPOSITORY.as_uri()))
-    sources = folder / "src" / "main" / "java"
-    sources.mkdir(parents=True)
-    shutil.copy(CLIENT / "examples" / "CallWithAdmission.java", sources)
+    shutil.copy(CLIENT / "examples" / "CallWithAdmission.java", sources_of(folder))
     return folder
 
 
@@ -71,14 +63,12 @@ def java(project, real_gate):
     pasted = re.search(r"```java\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)[1]
     pasted = pasted.replace("127.0.0.1:50051", f"127.0.0.1:{real_gate.port}")
     for n in range(RUNS):
-        source = project / "src" / "main" / "java" / f"Main{n}.java"
+        source = sources_of(project) / f"Main{n}.java"
         source.write_text(pasted.replace("class Main", f"class Main{n}").replace("openai-prod", f"readme-java-{n}"))
-    maven = ["mvn", "-B", "-q", "-s", "settings.xml", f"-Dmaven.repo.local={project / 'm2'}"]
-    run(*maven, "compile", "dependency:copy-dependencies", cwd=project)
+    compile_project(project, project / "m2")
 
     def start(name, *arguments):
-        path = f"{project / 'target' / 'classes'}:{project / 'target' / 'dependency'}/*"
-        return run(JAVA, "-cp", path, name, *arguments)
+        return run(JAVA, "-cp", class_path(project), name, *arguments)
 
     return start
 
@@ -104,7 +94,7 @@ def test_what_is_in_it(repository):
         assert archive.read("io/fairgate/client/version.txt").decode().strip() == VERSION
     assert {"META-INF/LICENSE", "io/fairgate/client/Gate.class", "io/fairgate/v1/AdmitRequest.class"} <= names
     packages = {name.rpartition("/")[0] for name in names if name.endswith(".class")}
-    assert packages == {"io/fairgate/client", "io/fairgate/v1"}
+    assert packages == {"io/fairgate/client", "io/fairgate/client/temporal", "io/fairgate/v1"}
     with zipfile.ZipFile(folder / f"fairgate-client-{VERSION}-sources.jar") as archive:
         assert {"io/fairgate/client/Gate.java", "io/fairgate/v1/AdmitRequest.java"} <= set(archive.namelist())
     with zipfile.ZipFile(folder / f"fairgate-client-{VERSION}-javadoc.jar") as archive:
@@ -114,6 +104,12 @@ def test_what_is_in_it(repository):
 def test_the_same_sources_give_the_same_bytes(repository):
     jar = f"fairgate-client-{VERSION}.jar"
     assert (BUILT / "lib" / jar).read_bytes() == (repository / PATH / VERSION / jar).read_bytes()
+
+
+def test_who_does_not_use_temporal_does_not_get_it(java, project):
+    names = {path.name for path in (project / "target" / "dependency").iterdir()}
+    assert f"fairgate-client-{VERSION}.jar" in names
+    assert not [name for name in names if "temporal" in name or "jackson" in name], names
 
 
 def test_readme_works_when_pasted(java, real_gate):

@@ -105,7 +105,15 @@ def typescript() -> Language:
     return Language("typescript", command, {})
 
 
-LANGUAGES: dict[str, Callable[[], Language]] = {"python": python, "go": go, "typescript": typescript}
+def java() -> Language:
+    """With the client as its tests have built it, Temporal's SDK included."""
+    program = BUILD_DIR / "engines" / "temporal_java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    run(HERE / "temporal_java_build.sh", BUILD_DIR / "client-java", BUILD_DIR / "engines" / "java", program)
+    return Language("java", [program], {})
+
+
+LANGUAGES: dict[str, Callable[[], Language]] = {"python": python, "go": go, "typescript": typescript, "java": java}
 
 
 def output_of(*command: object, env: dict[str, str]) -> str:

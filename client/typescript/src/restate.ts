@@ -15,12 +15,12 @@
  */
 import { type Context, type RunOptions, serde, TerminalError } from "@restatedev/restate-sdk";
 import type { Call } from "./call.js";
-import { Deferred, FairgateError, Rejected as GateRejected } from "./errors.js";
+import { type Outcome, Steps } from "./durable.js";
+import { FairgateError } from "./errors.js";
 import type { Gate } from "./gate.js";
 import type { Question } from "./options.js";
 import type { RejectReason } from "./values.js";
 
-const HINTS_MAX = 10_000;
 const INITIAL_RETRY_INTERVAL_MS = 50; // the SDK's defaults
 const MAX_RETRY_INTERVAL_MS = 10_000;
 const RETRY_INTERVAL_FACTOR = 2;
@@ -61,21 +61,15 @@ export class Rejected extends TerminalError {
   }
 }
 
-/** What a step leaves in the journal. */
-type Outcome<T> =
-  | { kind: "done"; result: T }
-  | { kind: "deferred"; delayMs: number; attempt: number }
-  | { kind: "rejected"; reason: RejectReason; explanation: string };
-
 /** Runs steps with the gate's permission; make one per worker and keep it. */
 export class RestateGate {
   readonly #gate: Gate;
   readonly #options: RestateGateOptions;
-  // Spares questions after failures in this process; nothing depends on it.
-  readonly #nextAttempts = new Map<string, number>();
+  readonly #steps: Steps;
 
   constructor(gate: Gate, options: RestateGateOptions = {}) {
     this.#gate = gate;
+    this.#steps = new Steps(gate);
     this.#options = options;
   }
 
@@ -95,7 +89,8 @@ export class RestateGate {
     const dueAtMs = question.deadlineMs === undefined ? undefined : (await ctx.date.now()) + question.deadlineMs;
     for (let attempt = 1; ;) {
       const asked = attempt;
-      const step = (): Promise<Outcome<T>> => this.#do({ ...question, requestId }, dueAtMs, asked, action);
+      const durable = { ...question, ...this.#options, requestId };
+      const step = (): Promise<Outcome<T>> => this.#steps.do(durable, dueAtMs, asked, action);
       const outcome = await ctx.run(name, step, restOf(options, asked - 1));
       if (outcome.kind === "done") return outcome.result;
       if (outcome.kind === "rejected") throw new Rejected(outcome.reason, outcome.explanation);
@@ -110,70 +105,12 @@ export class RestateGate {
     }
   }
 
-  async #do<T>(
-    question: StepQuestion & { requestId: string },
-    dueAtMs: number | undefined,
-    attempt: number,
-    action: (call: Call) => Promise<T>,
-  ): Promise<Outcome<T>> {
-    const { requestId } = question;
-    const answer = await this.#ask(question, dueAtMs, Math.max(attempt, this.#nextAttempts.get(requestId) ?? 1));
-    if (answer instanceof GateRejected) {
-      return { kind: "rejected", reason: answer.reason, explanation: answer.explanation };
-    }
-    if (answer instanceof Deferred) {
-      this.#nextAttempts.delete(requestId); // what is told on is durable
-      return { kind: "deferred", delayMs: answer.delayMs, attempt: answer.attempt };
-    }
-    try {
-      const result = await action(answer);
-      await answer.leave(undefined);
-      this.#nextAttempts.delete(requestId);
-      return { kind: "done", result };
-    } catch (error) {
-      await answer.leave(error);
-      this.#remember(requestId, answer.attempt + 1);
-      throw error;
-    }
-  }
-
-  /**
-   * As the first attempt that is not over. One that was granted before is: somebody who died, or was given up, may have
-   * sent it. The next one settles it as unknown.
-   */
-  async #ask(
-    question: StepQuestion,
-    dueAtMs: number | undefined,
-    firstAttempt: number,
-  ): Promise<Call | Deferred | GateRejected> {
-    for (let attempt = firstAttempt; ; attempt += 1) {
-      const answer = await this.#gate.tryAdmit({
-        ...question,
-        ...this.#options,
-        attempt,
-        deadlineMs: dueAtMs === undefined ? undefined : dueAtMs - Date.now(),
-      });
-      const isOver =
-        answer instanceof GateRejected
-          ? answer.reason === "ALREADY_SETTLED" || answer.reason === "SUPERSEDED"
-          : !(answer instanceof Deferred) && answer.repeated;
-      if (!isOver) return answer;
-    }
-  }
-
   async #withdraw(place: { target: string; requestId: string; attempt: number }): Promise<void> {
     try {
       await this.#gate.withdraw(place);
     } catch (error) {
       if (!(error instanceof FairgateError)) throw error;
     }
-  }
-
-  #remember(requestId: string, attempt: number): void {
-    this.#nextAttempts.delete(requestId);
-    this.#nextAttempts.set(requestId, attempt);
-    const [oldest] = this.#nextAttempts.keys();
-    if (this.#nextAttempts.size > HINTS_MAX && oldest !== undefined) this.#nextAttempts.delete(oldest);
   }
 }
 

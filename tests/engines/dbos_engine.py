@@ -1,4 +1,4 @@
-"""DBOS as an engine of scenarios.py: a PostgreSQL of its own, and a worker."""
+"""DBOS as an engine of scenarios.py: a PostgreSQL of its own, and a worker in one language."""
 
 from __future__ import annotations
 
@@ -13,11 +13,23 @@ import subprocess
 import sys
 import tempfile
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from common import CLIENT_PATH, HERE, Gate, Program, Upstream, Work, WorkerOptions, eventually, free_port, stopping
-from dbos import DBOSClient, WorkflowHandle
+from common import (
+    BUILD_DIR,
+    CLIENT_PATH,
+    HERE,
+    Gate,
+    Program,
+    Upstream,
+    Work,
+    WorkerOptions,
+    eventually,
+    free_port,
+    stopping,
+)
+from dbos import DBOSClient, WorkflowHandle, WorkflowSerializationFormat
 
 APPLICATION = "fairgate-tests"
 _PG_BIN_PATTERN = "/usr/lib/postgresql/*/bin"
@@ -53,14 +65,43 @@ class Database:
         (pathlib.Path(tempfile.gettempdir()) / f"{self._folder.name}.log").unlink()
 
 
+@dataclasses.dataclass(frozen=True)
+class Language:
+    """How to start its worker: `DATABASE GATE OPTIONS`."""
+
+    name: str
+    command: list[object]
+    env: dict[str, str]
+    deferral: str
+    """What is in the result of a child workflow that was deferred, as the client reads it."""
+
+
+def python() -> Language:
+    command: list[object] = [sys.executable, HERE / "dbos_worker.py"]
+    return Language("python", command, {"PYTHONPATH": CLIENT_PATH}, "delay_ms")
+
+
+def typescript() -> Language:
+    """Beside the built package, so that its name means that one."""
+    stage = BUILD_DIR / "client-typescript"
+    folder = stage / "engines"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(HERE / "dbos_worker.mjs", folder)
+    return Language("typescript", [stage / "node", folder / "dbos_worker.mjs"], {}, '"deferred"')
+
+
+LANGUAGES: dict[str, Callable[[], Language]] = {"python": python, "typescript": typescript}
+
+
 class Dbos:
-    """See common.Engine."""
+    """See common.Engine. The client is Python's for all, which writes what every language can read."""
 
-    name = "dbos-python"
-
-    def __init__(self, database: Database, gate: Gate, upstream: Upstream, folder: pathlib.Path) -> None:
+    def __init__(
+        self, database: Database, language: Language, gate: Gate, upstream: Upstream, folder: pathlib.Path
+    ) -> None:
+        self.name = f"dbos-{language.name}"
         self.gate, self.upstream = gate, upstream
-        self._database, self._folder = database, folder
+        self._database, self._language, self._folder = database, language, folder
         self._numbers = itertools.count(1)
         with self.worker(WorkerOptions()):  # makes tables and queues
             self.client = DBOSClient(system_database_url=database.url)
@@ -69,8 +110,8 @@ class Dbos:
     def worker(self, options: WorkerOptions) -> Iterator[Program]:
         log = self._folder / f"worker-{next(self._numbers)}.log"
         arguments = [self._database.url, self.gate.address, json.dumps(dataclasses.asdict(options))]
-        command: list[object] = [sys.executable, HERE / "dbos_worker.py", *arguments]
-        with stopping(Program(command, log, {"PYTHONPATH": CLIENT_PATH})) as program:
+        command: list[object] = [*self._language.command, *arguments]
+        with stopping(Program(command, log, self._language.env)) as program:
             program.wait_for("^ready")
             yield program
 
@@ -79,6 +120,7 @@ class Dbos:
 
     def start(self, workflow: str, workflow_id: str, *arguments: Any) -> WorkflowHandle[Any]:
         options = {"workflow_name": workflow, "queue_name": "works", "workflow_id": workflow_id, "app_version": "1"}
+        options["serialization_type"] = WorkflowSerializationFormat.PORTABLE
         handle: WorkflowHandle[Any] = self.client.enqueue(options, *arguments)  # type: ignore[arg-type]
         return handle
 
@@ -102,7 +144,7 @@ class Dbos:
     def held_ms(self, prefix: str) -> list[float]:
         """Of each call of such works that was deferred: how long its child workflow took its slot."""
         children = self.client.list_workflows(name="fairgate.call", workflow_id_prefix=prefix, load_input=False)
-        deferred = [child for child in children if child.output and "delay_ms" in child.output]
+        deferred = [child for child in children if child.output and self._language.deferral in child.output]
         return [float(child.completed_at - child.dequeued_at) for child in deferred]
 
     def stop(self) -> None:

@@ -5,12 +5,11 @@ import re
 
 import common
 import restate_engine
-from commands import run
 from restate_suite import *
+from typescript_programs import STAGE, compiled
 
 LANGUAGE = "typescript"
 CLIENT = common.SOURCE_DIR / "client" / "typescript"
-STAGE = common.BUILD_DIR / "client-typescript"
 FOLDER = STAGE / "engines"
 # Restate's SDK wants Node 22.
 NODE_22 = """Promise.withResolvers ??= () => {
@@ -21,20 +20,16 @@ NODE_22 = """Promise.withResolvers ??= () => {
 """
 
 
-def compiled(source, name):
-    """Strictly, beside the built package, so that its name means that one."""
+def program(source, name):
     (FOLDER / f"{name}.ts").write_text(source)
-    options = ["--strict", "--skipLibCheck", "--target", "es2022", "--lib", "es2022,esnext.disposable"]
-    options += ["--module", "nodenext", "--types", "node", "--ignoreConfig"]
-    tsc = STAGE / "node_modules" / "typescript" / "bin" / "tsc"
-    run(STAGE / "node", tsc, *options, FOLDER / f"{name}.ts", cwd=STAGE)
+    compiled(FOLDER, f"{name}.ts")
     return FOLDER / f"{name}.js"
 
 
 @contextlib.contextmanager
-def serving(engine, port, folder, *program):
+def serving(engine, port, folder, *command):
     (FOLDER / "node-22.mjs").write_text(NODE_22)
-    worker = common.Program([STAGE / "node", "--import", FOLDER / "node-22.mjs", *program], folder / "serving.log")
+    worker = common.Program([STAGE / "node", "--import", FOLDER / "node-22.mjs", *command], folder / "serving.log")
     try:
         common.eventually("it is registered", lambda: engine.register(port))
         yield
@@ -47,10 +42,10 @@ def test_readme_works_when_pasted(engine, gate, tmp_path):
     tokens = {"name": "tokens", "limit": 20000, "window": "10s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     gate.configure("readme", dimensions=[common.DIMENSION, tokens])
     programs = re.findall(r"```ts\n(.+?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
-    program = next(program for program in programs if "RestateGate" in program)
+    pasted = next(text for text in programs if "RestateGate" in text)
     port = common.free_port()
-    program = program.replace("127.0.0.1:50051", gate.address).replace("9080", str(port))
-    with serving(engine, port, tmp_path, compiled(program.replace("openai-prod", "readme"), "pasted")):
+    pasted = pasted.replace("127.0.0.1:50051", gate.address).replace("9080", str(port))
+    with serving(engine, port, tmp_path, program(pasted.replace("openai-prod", "readme"), "pasted")):
         for _ in range(3):
             assert restate_engine.post(f"{engine.server.ingress}/Chat/complete", "hello") == "HELLO"
     assert gate.state("readme")["admits_total"] > 3
@@ -60,7 +55,7 @@ def test_example(engine, gate, tmp_path):
     tokens = {"name": "tokens", "limit": 1500, "window": "3s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
     gate.configure("example", dimensions=[common.DIMENSION, tokens])
     port = common.free_port()
-    example = compiled((CLIENT / "examples" / "restate-service.ts").read_text(), "example")
+    example = program((CLIENT / "examples" / "restate-service.ts").read_text(), "example")
     order = {"tenant": "acme", "documents": ["one", "two", "three", "four", "five"]}
     with serving(engine, port, tmp_path, example, gate.address, "example", port):
         answer = restate_engine.post(f"{engine.server.ingress}/Summaries/summarize", order)

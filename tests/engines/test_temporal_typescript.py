@@ -6,24 +6,15 @@ import common
 import pytest
 from commands import run
 from temporal_suite import *
+from typescript_programs import STAGE, compiled, folder_of
 
 LANGUAGE = "typescript"
 CLIENT = common.SOURCE_DIR / "client" / "typescript"
-STAGE = common.BUILD_DIR / "client-typescript"
-TARGET = ["--ignoreConfig", "--strict", "--skipLibCheck", "--target", "es2022", "--lib", "es2022,esnext.disposable"]
-
-
-def compiled(folder, *files):
-    """Strictly, as a user's programs, beside the built package."""
-    tsc = STAGE / "node_modules" / "typescript" / "bin" / "tsc"
-    run(STAGE / "node", tsc, *TARGET, "--module", "nodenext", "--types", "node", *files, cwd=folder)
 
 
 @pytest.fixture
 def folder(engine, request):
-    folder = STAGE / "engines" / request.node.name
-    folder.mkdir(exist_ok=True)
-    return folder
+    return folder_of(request.node.name)
 
 
 def test_readme_works_when_pasted(folder, server, gate):

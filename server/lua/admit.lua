@@ -100,6 +100,7 @@ local function abandon(q, call)
   ceilings.save_book(q.args.tenant, q.book)
   leave_line(q, call)
   calls.set_due(q.state, q.id, call, 0)
+  calls.expire_never(q.id) -- its owner may have been lost before
 end
 
 -- What the record of the id says before anything is decided: an answer, or nil. Sets q.call to the place that goes on.

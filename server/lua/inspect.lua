@@ -6,9 +6,9 @@ local states = require('states')
 
 local FLOWS_MAX = 100 -- unless asked otherwise
 
-local function available(p, s, now_us)
+local function available(p, s, state)
   if p.limit <= 0 then return 0 end
-  if p.ops.free then return p.ops.free(p, s, now_us) end
+  if p.ops.free then return p.ops.free(p, s, state) end
   return p.ops.avail(p, s)
 end
 
@@ -17,8 +17,10 @@ local function describe_dims(policy, state)
   for d, p in ipairs(policy.dims) do
     local s = state.dims[d]
     if not p.retired then
-      out[#out + 1] = {name = p.name, rate_per_second = p.rate, capacity = p.depth, available = available(p, s, state.now_us),
+      local shown = {name = p.name, rate_per_second = p.rate, capacity = p.depth, available = available(p, s, state),
         waiting = s.waiting, debited_total = s.debited, refunded_total = s.refunded}
+      if p.ops.phase and p.limit > 0 then shown.phase_us, shown.phase_unsure_us = p.ops.phase(p, s, state) end
+      out[#out + 1] = shown
     end
   end
   return out

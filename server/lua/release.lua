@@ -1,6 +1,7 @@
 -- Release: settles a lease with the truth, withdraws a waiting request, or extends a lease. Question and answer: README.md.
 local calls = require('calls')
 local ceilings = require('ceilings')
+local feedback = require('feedback')
 local flows = require('flows')
 local policies = require('policies')
 local states = require('states')
@@ -54,17 +55,20 @@ end
 -- The provider refused: its count is full. Caps keep the charge, the turn is given back, and the target pauses.
 local function settle_rate_limited(r)
   local state, zero, refunded = r.state, {}, {}
+  local told = r.args.rate_limits or {}
   for d in ipairs(r.policy.dims) do zero[d] = 0 end
   if not r.call.bucket then -- the paper's rule has no turns to give back
     refunded = calls.recharge(r.policy, state, r.flow, r.call, zero, false)
   end
+  feedback.refused(r.policy, state, r.flow, r.call, told)
   local retry_us = math.min(r.args.retry_after_us or 0, PAUSE_MAX_US)
   if retry_us > 0 then
     state.pause_us = math.max(state.pause_us, state.now_us + retry_us)
     for d, p in ipairs(r.policy.dims) do
-      -- the pause's own refill is not a budget: at its end one such call fits, and then the next by the rate
-      local charge = r.call.dims[d].charge
-      if p.limit > 0 and p.model == 'continuous' and charge > 0 then
+      -- unless it said what it has left: the pause's own refill is no budget, at its end one such call fits, and then the next
+      -- by the rate
+      local charge, t = r.call.dims[d].charge, told[p.name]
+      if p.limit > 0 and p.model == 'continuous' and charge > 0 and not (t and t.remaining) then
         local s = state.dims[d]
         s.level = math.min(s.level, math.min(charge, p.depth) - p.rate * retry_us / 1e6)
       end
@@ -106,6 +110,7 @@ local function settle(r)
     if outcome == 'ok' then calls.learn(state, r.flow, call, actual) end
   end
   calls.close_lease(policy, state, call)
+  if r.args.rate_limits and outcome ~= 'rate_limited' then feedback.answered(policy, state, call, r.args.rate_limits) end
   ceilings.recharge(policy, state, call, r.entry, r.book, actual)
   calls.remember(policy, state, r.id, call, 's')
   save(r)

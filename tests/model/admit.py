@@ -203,6 +203,7 @@ class Question(QueueRule):
             call.variance.append(self.f.variance.get(d, 0.0) if touched else 0.0)
             if touched:
                 s.debited += x
+                s.granted.append((call.serial, call.expected[d]))
                 self.f.finish[d] = max(self.f.finish.get(d, 0.0), start - dovetail) + x / p.cap / self.f.weight
 
     def is_past(self) -> bool:

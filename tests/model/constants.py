@@ -41,6 +41,19 @@ PROFILE_GAIN = 0.2
 LATE_GAIN = 0.1
 LATE_MAX_US = 5_000_000
 DEVIATION_FIRST_US = 50_000
+SYNC_DEVIATIONS = 3.0        # by how much the books may be above what the provider says is left: noise in flight ...
+SYNC_DEPTH_PART = 0.05       # ... and a part of the depth
+SYNC_NOISE_MIN = 1e-12       # variance below this part of the depth's square is rounding
+PROOF_GAIN = 0.1             # a refused estimate that would have fitted moves this part of the way ...
+PROOF_ABOVE = 1.1            # ... to so much of what was left ...
+PROOF_LEFT = 0.25            # ... unless that was more than this part of the limit
+REPORTS_MIN, REPORTS_MAX = 8, 64  # consistent reset times until a phase is known; twice as many after each that was wrong
+REPORTS_SPAN = 2             # windows that they must span
+REPORT_PART = 0.5            # part of a window that a report may be unsure of
+UNSURE_PART = 0.25           # ... and a known phase
+RESET_OFF_US = 1_000         # how far a reset time may be off; a whole number of seconds is taken for a rounded one
+RESET_WHOLE_OFF_US = 1_000_000
+DRIFT = 1e-4                 # between two clocks
 MARGIN_Z = 1.25              # standard deviations of estimates in flight that L1 keeps as headroom
 
 # Forecasts

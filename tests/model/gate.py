@@ -8,8 +8,10 @@ from typing import Any
 
 import admit
 import constants as k
+import feedback
 import leases
 from buckets import Buckets
+from learnt import LearntWindow
 from policy import Policy
 from state import Call, Flow, State, at
 from turns import Turns
@@ -93,7 +95,8 @@ class Gate:
         return answer
 
     def release(self, id: str, clock_us: int, attempt: int = 1, action: str = "settle", outcome: str = "unknown",
-                usage: dict[str, float] | None = None, retry_after_us: int = 0, lease_us: int | None = None) -> Answer:
+                usage: dict[str, float] | None = None, retry_after_us: int = 0, lease_us: int | None = None,
+                rate_limits: feedback.Told | None = None) -> Answer:
         if self.policy is None:
             return {"result": "no_target"}
         policy, version = self.policy, self.policy.version
@@ -127,7 +130,8 @@ class Gate:
         amounts = {policy.dim_index(name): x for name, x in (usage or {}).items()}
         if action == "extend":
             return answer("extended", **self.extend(f, call, amounts, lease_us or policy.lease_us))
-        settled = self.settle(f, call, "not_sent" if action == "withdraw" else outcome, amounts, retry_after_us)
+        settled = self.settle(f, call, "not_sent" if action == "withdraw" else outcome, amounts, retry_after_us,
+                              rate_limits or {})
         return answer("withdrawn" if action == "withdraw" else "settled", **settled)
 
     def inspect(self, clock_us: int, **_: Any) -> Answer:
@@ -157,7 +161,8 @@ class Gate:
         call.ends_us = self.state.now_us + lease_us
         return {"refunded": refunded, "lease_us": lease_us}
 
-    def settle(self, f: Flow, call: Call, outcome: str, actual: dict[int, float], retry_after_us: int) -> Answer:
+    def settle(self, f: Flow, call: Call, outcome: str, actual: dict[int, float], retry_after_us: int,
+               told: feedback.Told) -> Answer:
         policy, state = self.policy, self.state
         dims = range(len(policy.dims))
         if outcome == "not_sent":
@@ -173,26 +178,30 @@ class Gate:
             # the provider counted it and is full: caps keep the charge, the turn is given back, the target pauses
             # back, but for the paper's rule, which has none
             refunded = {} if call.by_buckets else leases.settle(policy, state, f, call, dict.fromkeys(dims, 0.0), at_caps=False)
-            self.pause(call, retry_after_us)
+            feedback.refused(policy, state, f, call, told, self.near)
+            self.pause(call, retry_after_us, told)
         else:
             refunded = leases.settle(policy, state, f, call, actual, at_caps=True)
             if outcome == "ok":
                 leases.learn(state, f, call, actual)
-        leases.settle_ceilings(policy, state, call, call.charged, actual)
         leases.forget_later(policy, state, call, "settled")
+        if outcome != "rate_limited":
+            feedback.answered(policy, state, call, told)
+        leases.settle_ceilings(policy, state, call, call.charged, actual)
         charged = {d: actual.get(d, at(call.charged, d)) for d in dims if d in actual or d < len(call.charged)}
         answer = {"refunded": refunded, "charged": self.named(charged), "estimated": self.named(dict(enumerate(call.raw)))}
         return answer | ({"usage_missing": True} if missing else {})
 
-    def pause(self, call: Call, retry_after_us: int) -> None:
-        """No grant before the provider's time. The pause's own refill is no budget: at its end one such call fits, and
-        then the next by the rate."""
+    def pause(self, call: Call, retry_after_us: int, told: feedback.Told) -> None:
+        """No grant before the provider's time. Unless it said what it has left, the pause's own refill is no budget: at its
+        end one such call fits, and then the next by the rate."""
         retry_us = min(retry_after_us, k.RETRY_MAX_US)
         if retry_us <= 0:
             return
         self.state.pause_us = max(self.state.pause_us, self.state.now_us + retry_us)
         for d, (p, s) in enumerate(zip(self.policy.dims, self.state.dims)):
-            if p.limit > 0 and p.model == "continuous" and at(call.charged, d) > 0:
+            known = told.get(p.name, {}).get("remaining") is not None
+            if p.limit > 0 and p.model == "continuous" and at(call.charged, d) > 0 and not known:
                 s.window.level = min(s.window.level, min(call.charged[d], p.depth) - p.rate * retry_us / 1e6)
 
     # --- Inspect ----------------------------------------------------------------------------------------------------------
@@ -206,9 +215,14 @@ class Gate:
                 continue
             left = 0.0
             if p.limit > 0:  # without what only spreads
-                left = p.depth - s.window.sum if isinstance(s.window, SlidingLog) else s.window.available()
-            dims.append({"name": p.name, "rate_per_second": p.rate, "capacity": p.depth, "available": left,
-                         "waiting": state.waiting_cost(d), "debited_total": s.debited, "refunded_total": s.refunded})
+                window = s.window.decides if isinstance(s.window, LearntWindow) else s.window
+                left = window.books if isinstance(window, SlidingLog) else window.available()
+            shown = {"name": p.name, "rate_per_second": p.rate, "capacity": p.depth, "available": left,
+                     "waiting": state.waiting_cost(d), "debited_total": s.debited, "refunded_total": s.refunded}
+            if p.limit > 0 and isinstance(s.window, LearntWindow) and s.window.known:
+                lowest, highest = s.window.bounds()
+                shown |= {"phase_us": (lowest - s.window.reports.behind_us) % p.window_us, "phase_unsure_us": highest - lowest}
+            dims.append(shown)
         classes = [{"name": p.name, "weight": p.weight, "start_tag": turns.class_finish(i), "virtual_time": c.virtual,
                     "waiters": len(state.queued(i)), "flows_active": sum(1 for f in state.flows_of(i) if f.counted),
                     "grants_total": c.grants, "service_seconds": c.service}

@@ -13,10 +13,10 @@ TENANTS = ["a", "b", "c", "d:x"]
 
 
 def dimension(rng: random.Random, name: str) -> dict[str, Any]:
-    model = rng.choice(["continuous", "fixed", "sliding"])
+    model = rng.choice(["continuous", "fixed", "sliding", "fixed_learnt"])
     window_s = rng.choice([1.0, 1.0, 10.0, 60.0])
     limit = float({"requests": rng.choice([3, 5, 8, 20]), "tokens": rng.choice([1000, 1e5]), "dollars": 2.5}.get(name, 777))
-    rate, burst = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.2), "sliding": (1.0, 0.2)}[model]
+    rate, burst = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.2), "sliding": (1.0, 0.2), "fixed_learnt": (1.0, 0.2)}[model]
     if rng.random() < 0.4:
         rate, burst = 1.0, 1.0
     phase_us = rng.randrange(int(window_s * 1e6)) if model == "fixed" and rng.random() < 0.5 else 0
@@ -65,6 +65,8 @@ class Author:
         self.leases: dict[str, dict[str, float]] = {}  # what was debited
         self.load = rng.choice([0.1, 0.3])  # typical part of a limit that one call takes
         self.exact = rng.random() < 0.3     # estimates that are right
+        self.phase_us = rng.randrange(10_000_000)  # of windows that are learnt
+        self.learnt_us = [d["window_us"] for d in compiled["dims"] if d["model"] == "fixed_learnt"]
 
     def add(self, **step: Any) -> Step:
         step = {"at_us": self.now_us, **step}
@@ -135,9 +137,45 @@ class Author:
             step |= {"outcome": outcome, "usage": {} if outcome == "not_sent" else self.usage(self.leases[id])}
             if outcome == "rate_limited" and rng.random() < 0.7:
                 step["retry_after_us"] = rng.choice([300_000, 5_000_000])
+            if rng.random() < 0.5:
+                step["rate_limits"] = self.rate_limits()
         if step.get("action") != "extend":
             del self.leases[id]
         self.add(**step)
+
+    def rate_limits(self) -> dict[str, dict[str, float]]:
+        """What a provider may say: mostly near what the books hold, of some dimensions, of one that the target lacks."""
+        rng, state, out = self.rng, self.model.gate.state, {}
+        for p, s in zip(self.model.gate.policy.dims, state.dims):
+            if p.retired or rng.random() < 0.2:
+                continue
+            out[p.name] = told = {}
+            if rng.random() < 0.9:
+                left = rng.choice([0.0, 1.0, 0.3, 0.02]) * p.limit * rng.random() if rng.random() < 0.5 else \
+                    s.window.books + rng.uniform(-0.2, 0.1) * p.limit
+                told["remaining"] = float(f"{max(0.0, left):.4g}")
+            if p.model == "fixed_learnt" and rng.random() < 0.95:
+                step_us = rng.choices([1000, 100_000, 1_000_000], [40, 1, 4])[0]
+                told["reset_us"] = -(-((self.phase_us - self.now_us) % p.window_us) // step_us) * step_us
+            elif rng.random() < 0.5:
+                told["reset_us"] = rng.randrange(p.window_us)
+        if rng.random() < 0.1:
+            out["unheard of"] = {"remaining": 0.0}
+        return out
+
+    def small_calls(self, count: int) -> None:
+        """A few that are answered soon, one by one: so a phase becomes known."""
+        rng, window_us = self.rng, self.rng.choice(self.learnt_us)
+        for _ in range(count):
+            step = self.question() | {"cost": {d["name"]: 0.01 * d["limit"] for d in self.history["policy"]["dims"]}}
+            step.pop("deadline_us", None)
+            self.asked[step["id"]] = step
+            self.add(**step)
+            self.move(rng.choice([0, 1000, 0.1 * window_us * rng.random()]))
+            if step["id"] in self.leases:
+                used = self.leases.pop(step["id"])
+                self.add(ask="release", id=step["id"], outcome="ok", usage=dict(used), rate_limits=self.rate_limits())
+            self.move(rng.choice([0, 1, 1]) * 0.5 * window_us * rng.random())
 
     def configure(self) -> None:
         rng, compiled = self.rng, self.history["policy"]
@@ -155,7 +193,9 @@ class Author:
     def step(self) -> None:
         rng = self.rng
         roll = rng.random()
-        if roll < 0.40:
+        if self.learnt_us and rng.random() < 0.1:
+            self.small_calls(rng.randint(2, 5))
+        elif roll < 0.40:
             step = self.question()
             if rng.random() < 0.06:
                 step |= {"check": True, "id": "check"}
@@ -196,6 +236,9 @@ class Author:
             self.now_us = max(0, self.now_us - 700_000)  # the clock steps back
 
     def write(self, steps: int) -> History:
+        if self.learnt_us and self.rng.random() < 0.7:
+            self.small_calls(16)
+            steps += 32
         while len(self.history["steps"]) < steps:
             self.step()
         return self.history

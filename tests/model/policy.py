@@ -32,7 +32,7 @@ class Dimension:
     @property
     def rate(self) -> float:
         rate = self.cap * self.rate_fraction
-        return rate * k.SLOTS / (k.SLOTS + 1) if self.model == "sliding" else rate
+        return rate * k.SLOTS / (k.SLOTS + 1) if self.model in ("sliding", "fixed_learnt") else rate
 
     @property
     def depth(self) -> float:

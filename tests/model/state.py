@@ -7,8 +7,10 @@ from typing import Any
 
 import constants as k
 from policy import Dimension, Policy
-from windows import MODELS, Clock
+from learnt import LearntWindow
+from windows import MODELS as PLAIN, Clock
 
+MODELS = {**PLAIN, "fixed_learnt": LearntWindow}
 Vector = list[float]  # one number per dimension of the policy
 
 
@@ -110,6 +112,7 @@ class DimensionState:
         self.limit = p.limit
         self.actual, self.asked = 1.0, 1.0  # the target's prior of actual / estimate
         self.debited = self.refunded = 0.0
+        self.granted: list[tuple[int, float]] = []  # (serial, expected units) of every grant
 
 
 class State:
@@ -144,6 +147,7 @@ class State:
             window.p = p
             if before.model != p.model:
                 self.dims[d].window = MODELS[p.model](p)
+                self.dims[d].window.came = window.came
             elif (before.window_us, before.phase_us) != (p.window_us, p.phase_us):
                 window.shape_changed()
             if self.dims[d].limit != p.limit:

@@ -2,10 +2,13 @@
 
 All three have the same operations; times in seconds unless named, amounts in the dimension's unit:
     advance(clock)                   moves to now
+    books                            units left by what was charged, whatever spreads them
+    came                             every (time, units) that came free by time alone
     available(cost, out_of_turn)     units that may go now
     wait_s(need)                     time until `need` units may go, if nobody else takes any
     debit(cost, serial) -> mark      takes them; the mark says when, for a later settlement
     adjust(mark, more) -> done       charges `more` (negative: refunds), as if it had been charged at the mark
+    counts(mark)                     is a debit of then in the books?
     gain(ahead_s)                    units that come free within that time
     in_flight(granted_us, mark)      may a lease of then still be settled into what counts now?
 """
@@ -38,16 +41,26 @@ class ContinuousBucket:
         self.headroom: list[list[float]] = []  # every [serial, headroom just before that debit]
         self.kept: list[list[float]] = []      # the bounded summary of it that decides
         self.after = math.nan  # level that the last debit left
+        self.last = 0  # its serial
         self.now_us = 0
+        self.came: list[tuple[int, float]] = []
+
+    @property
+    def books(self) -> float:
+        return self.level
 
     def cap_changed(self) -> None:
-        self.level = min(self.level, self.p.depth)
+        if self.level > self.p.depth:  # cut: full now, so no refund of the past can pass
+            self.level = self.p.depth
+            self.kept = [[self.last + 0.5, 0.0]]
+            self.headroom.append([self.last + 0.5, 0.0])
 
     def shape_changed(self) -> None:
         self.cap_changed()
 
     def advance(self, clock: Clock) -> None:
         self.now_us = clock.now_us
+        self.came.append((clock.now_us, clock.elapsed_us / 1e6 * self.p.rate))
         self.level = min(self.p.depth, self.level + clock.elapsed_us / 1e6 * self.p.rate)
 
     def available(self, cost: float = 0, out_of_turn: bool = False) -> float:
@@ -56,6 +69,9 @@ class ContinuousBucket:
     def wait_s(self, need: float) -> float:
         return max(0.0, need - self.level) / self.p.rate
 
+    def counts(self, mark: int) -> bool:
+        return True
+
     def gain(self, ahead_s: float) -> float:
         return self.p.rate * ahead_s
 
@@ -63,6 +79,7 @@ class ContinuousBucket:
         return self.now_us // self.p.window_us - granted_us // self.p.window_us <= 1
 
     def debit(self, cost: float, serial: int) -> int:
+        self.last = serial
         if self.level == self.after:  # as the last debit left it: nothing can have spilled in between
             self.level -= cost
             self.after = self.level
@@ -107,6 +124,11 @@ class FixedWindow:
         self.owed = 0.0
         self.into_s = 0.0
         self.wall_us = 0
+        self.came: list[tuple[int, float]] = []  # within a window nothing does
+
+    @property
+    def books(self) -> float:
+        return self.p.depth - self.count
 
     def cap_changed(self) -> None:
         pass
@@ -182,8 +204,11 @@ class FixedWindow:
         self.charges.append((self.wall_us, cost))
         return self.wall_us
 
+    def counts(self, mark: int) -> bool:
+        return self.window_of(mark) == self.window
+
     def adjust(self, mark: int, more: float) -> float:
-        if self.window_of(mark) != self.window:
+        if not self.counts(mark):
             return 0.0
         self.charges.append((mark, more))
         return more
@@ -197,6 +222,11 @@ class SlidingLog:
         self.charges: list[tuple[int, float]] = []  # (time, amount)
         self.smooth = self.smooth_depth
         self.now_us = 0
+        self.came: list[tuple[int, float]] = []
+
+    @property
+    def books(self) -> float:
+        return self.p.depth - self.sum
 
     def cap_changed(self) -> None:
         self.smooth = min(self.smooth, self.smooth_depth)
@@ -222,6 +252,9 @@ class SlidingLog:
         return [(self.slot_of(at_us), x) for at_us, x in self.charges if self.slot_of(at_us) >= first]
 
     def advance(self, clock: Clock) -> None:
+        first, now_first = (self.slot_of(at_us) - k.SLOTS for at_us in (self.now_us, clock.now_us))
+        gone = sum(x for at_us, x in self.charges if first <= self.slot_of(at_us) < now_first)
+        self.came.append((clock.now_us, gone))
         self.now_us = clock.now_us
         self.smooth = min(self.smooth_depth, self.smooth + clock.elapsed_us / 1e6 * self.p.rate)
 
@@ -261,8 +294,11 @@ class SlidingLog:
         self.smooth -= cost
         return self.now_us
 
+    def counts(self, mark: int) -> bool:
+        return self.slot_of(mark) >= self.slot_of(self.now_us) - k.SLOTS
+
     def adjust(self, mark: int, more: float) -> float:
-        if self.slot_of(mark) < self.slot_of(self.now_us) - k.SLOTS:
+        if not self.counts(mark):
             return 0.0
         self.charges.append((mark, more))
         self.smooth = min(self.smooth_depth, self.smooth - more)

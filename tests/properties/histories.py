@@ -168,6 +168,8 @@ weights = st.sampled_from([0.5, 1.0, 2.0, 4.0])
 shares = st.sampled_from([0.02, 0.1, 0.3, 0.6, 0.9, 1.0])
 usages = st.sampled_from([0.3, None, 0.0, 0.3, 1.0, 1.5])
 outcomes = st.sampled_from(["ok", "ok", "ok", "ok", "server_error", "not_sent", "unknown", "rate_limited"])
+# What the provider says is left, as parts of the limits.
+told_left = st.none() | st.tuples(*[st.sampled_from([0.0, 0.1, 0.5, 1.0])] * 3)
 late_us = st.sampled_from([0, 0, 0, 1, 30_000, 150_000, 800_000, 4_000_000])
 
 
@@ -253,9 +255,17 @@ class Histories(RuleBasedStateMachine):
         us=st.sampled_from([100_000, 1_000_000, 9_000_000]),
         used=usages,
         outcome=outcomes,
+        left=told_left,
     )
     def calls_through(
-        self, tenant: str, klass: int, shares: tuple[float, ...], us: int, used: float | None, outcome: str
+        self,
+        tenant: str,
+        klass: int,
+        shares: tuple[float, ...],
+        us: int,
+        used: float | None,
+        outcome: str,
+        left: tuple[float, ...] | None,
     ) -> None:
         """Asks, and when granted settles some time later, though others come in between."""
         id = f"r{len(self.asked)}"
@@ -263,7 +273,7 @@ class Histories(RuleBasedStateMachine):
         self.move(us)
         self.asks(tenant, klass, shares, True, True, 0)
         if id in self.leases:
-            self.releases(list(self.leases).index(id), used, outcome, 0)
+            self.releases(list(self.leases).index(id), used, outcome, 0, left)
 
     @precondition(lambda self: self.back_us)
     @rule(index=st.integers(0, 9), late=late_us, first=st.booleans())
@@ -279,8 +289,10 @@ class Histories(RuleBasedStateMachine):
         self.run.ask("admit", {**self.asked[self.pick(self.back_us, index)], "check": True})
 
     @precondition(lambda self: self.leases)
-    @rule(index=st.integers(0, 9), used=usages, outcome=outcomes, extend=st.integers(0, 5))
-    def releases(self, index: int, used: float | None, outcome: str, extend: int) -> None:
+    @rule(index=st.integers(0, 9), used=usages, outcome=outcomes, extend=st.integers(0, 5), left=told_left)
+    def releases(
+        self, index: int, used: float | None, outcome: str, extend: int, left: tuple[float, ...] | None
+    ) -> None:
         id = self.pick(self.leases, index)
         held = self.answers[id].get("debited", {})
         usage = (
@@ -293,6 +305,9 @@ class Histories(RuleBasedStateMachine):
         retry = {"retry_after_us": 300_000} if outcome == "rate_limited" else {}
         del self.leases[id]
         args |= {"action": "settle", "outcome": outcome, **retry}
+        if left is not None:
+            told = zip(self.run.policy["dims"], left, strict=False)
+            args["rate_limits"] = {d["name"]: {"remaining": d["limit"] * part} for d, part in told}
         self.ended[id] = (args, self.run.ask("release", args))
 
     @precondition(lambda self: self.back_us)

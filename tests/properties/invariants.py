@@ -97,7 +97,40 @@ def _level_moves(run: Run, step: Step, d: int, name: str) -> None:
         level -= step.answer["debited"].get(name, 0.0)
     if step.entry == "release":
         level += step.answer.get("refunded", {}).get(name, 0.0)
-    expect(near(after["level"], level, depth), f"{name}: level {after['level']!r}, by debits and refill {level!r}")
+    lowered = "rate_limits" in step.args and after["level"] <= level
+    expect(
+        lowered or near(after["level"], level, depth),
+        f"{name}: level {after['level']!r}, by debits and refill {level!r}",
+    )
+
+
+@invariant
+def p1_no_more_than_told(run: Run, step: Step) -> None:
+    """Behind an answer that said what is left, a dimension holds no more than that and what came free since the grant."""
+    told = step.args.get("rate_limits")
+    if not told or step.answer["result"] != "settled" or "refunded" not in step.answer:
+        return
+    lease, state = step.before.calls[step.args["id"]], step.after.state
+    refused = step.args["outcome"] == "rate_limited"
+    if lease["bound"] and not refused:
+        return
+    since_us = state["now_us"] - lease["granted_us"]
+    for d, (name, dim) in enumerate(run.ledger.dims.items()):
+        kept, mark = state["dims"][d], lease["dims"][d]["mark"]
+        if not mark or since_us >= dim["window_us"]:
+            continue
+        depth = dim["limit"] * (dim["burst_fraction"] if dim["model"] == "continuous" else dim["rate_fraction"])
+        most = told[name]["remaining"]
+        if not refused:
+            most += 0.05 * depth + 3 * math.sqrt(kept["variance"] + kept["variance_before"])
+        if dim["model"] == "continuous":
+            most += max(r.rate(name) for r in run.ledger.rates) * since_us / 1e6
+            held = kept["level"]
+        elif dim["model"] == "fixed" and kept["window"] == mark:
+            held = depth - kept["count"]
+        else:
+            continue
+        expect(held <= most or near(held, most, depth), f"{name}: {held!r} held, {most!r} at most by what was told")
 
 
 @invariant

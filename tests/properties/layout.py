@@ -8,7 +8,7 @@ import struct
 from typing import Any
 
 Record = dict[str, Any]
-_MODEL_OF = {"c": "continuous", "f": "fixed", "s": "sliding"}
+_MODEL_OF = {"c": "continuous", "f": "fixed", "s": "sliding", "l": "fixed_learnt"}
 _SIZES = {"": ("d", 8), "?": ("B", 1), "!": ("c", 1)}
 
 

@@ -44,6 +44,18 @@ HISTORIES = [
         "    if x > 0 and p.limit > 0 then\n      local fd, s = f.dims[d], state.dims[d]\n      cd.mark",
         "    if x > 0 and p.limit > 0 and (d == 1 or d < #policy.dims) then\n      local fd, s = f.dims[d], state.dims[d]\n      cd.mark",
     ),
+    Mutation(
+        "what the provider has left is ignored",
+        "p1_no_more_than_told",
+        "  if excess > 0 then p.ops.adjust(p, s, cd.mark, excess) end",
+        "",
+    ),
+    Mutation(
+        "what the provider has left raises a bucket",
+        "i1_conservation",
+        "  if excess > 0 then p.ops.adjust(p, s, cd.mark, excess) end",
+        "  if excess ~= 0 and s.level then s.level = s.level - excess end",
+    ),
     Mutation("a refund is not counted", "i1_conservation", "s.refunded = s.refunded - done", "s.refunded = s.refunded"),
     Mutation("a debit leaves the level", "i1_conservation", "  s.level = level - c\n", "  s.level = level - 0.5 * c\n"),
     Mutation(
@@ -132,5 +144,32 @@ CROWDS = [
     ),
     Mutation(
         "nobody is told its turn", "bounded_asks", "  local wait_s = turn_s + caps_s\n", "  local wait_s = caps_s\n"
+    ),
+]
+
+PHASES = [
+    Mutation(
+        "the end of a window is taken for certain",
+        "no_window_above_its_limit",
+        "  w.spread_s = w.spread_s - (hi - lo) / 1e6\n",
+        "",
+    ),
+    Mutation(
+        "the start of a window is taken for certain",
+        "no_window_above_its_limit",
+        "  local w = {phase_us = hi, window_us",
+        "  local w = {phase_us = lo, window_us",
+    ),
+    Mutation(
+        "what was debited before a phase is known is forgotten",
+        "no_window_above_its_limit",
+        "sliding.since(p, s, lo + window * p.window_us)",
+        "0",
+    ),
+    Mutation(
+        "refunds of the window before are given to this one",
+        "no_window_above_its_limit",
+        "  return ours and fixed.adjust(p, s, s.window, x) or 0\n",
+        "  return fixed.adjust(p, s, s.window, x)\n",
     ),
 ]

@@ -150,5 +150,9 @@ class Subject(Target):
         pipe.get(window)
         return Snapshot(self.store.layout, pipe.execute())
 
+    def state(self) -> Record:
+        """The target's own record alone."""
+        return self.store.layout.state(self.store.client.get(self.keys[1]))
+
     def drop(self) -> None:
         self.store.client.delete(*self.keys)

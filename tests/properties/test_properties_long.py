@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import phases
 import search
 from store import Store
 
@@ -16,3 +17,8 @@ def test_records_kept_in_memory_never_show(store: Store, twin: Store) -> None:
 
 def test_backlogged_flows(store: Store) -> None:
     search.backlogs(store, 150, chosen=search.seed())
+
+
+def test_no_window_of_unknown_phase_is_exceeded(store: Store) -> None:
+    first = search.seed() * 1000
+    phases.check(store, range(first, first + 100))

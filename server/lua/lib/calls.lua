@@ -31,10 +31,11 @@ local codecs = records.by_count({
   'charge', -- what is debited: expected, or raw if that is a bound
   'mark', -- of the debit (windows.lua)
   'var', -- put into the dimension's variance
+  'net', -- the dimension's as the grant left it
 })
 local ended_codecs = records.by_count({'state!', 'attempt', 'class'}, 'none', {})
 
-local function fresh_dim(raw) return {raw = raw, expected = 0, charge = 0, mark = 0, var = 0} end
+local function fresh_dim(raw) return {raw = raw, expected = 0, charge = 0, mark = 0, var = 0, net = 0} end
 
 local dim_count = 0 -- of the policy in force
 

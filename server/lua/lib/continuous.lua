@@ -8,12 +8,20 @@ function continuous.derive(p)
   p.horizon_s = math.min(2, p.depth / p.rate)
 end
 
+function continuous.fresh(p, s) s.level, s.after, s.history = p.depth, -1e18, {} end
+
 function continuous.advance(p, s, state)
-  local level = s.level + state.elapsed_us / 1e6 * p.rate
+  local more = state.elapsed_us / 1e6 * p.rate
+  local level = s.level + more
+  s.net = s.net + more
   s.level = level < p.depth and level or p.depth
 end
 
 function continuous.avail(_, s) return s.level end
+
+function continuous.books(_, s) return s.level end
+
+function continuous.counts() return true end
 
 function continuous.wait(p, s, need)
   return need > s.level and (need - s.level) / p.rate or 0

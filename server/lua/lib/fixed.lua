@@ -11,6 +11,8 @@ function fixed.derive(p)
   p.horizon_s = math.min(2, 0.1 * p.window_s)
 end
 
+function fixed.fresh(_, s) s.window, s.count = -1, 0 end
+
 local function allowed(p, into_s)
   return p.depth * math.min(1, (into_s + p.lead_s) / p.spread_s)
 end
@@ -32,6 +34,8 @@ function fixed.avail(p, s, _, out_of_turn)
   return left
 end
 
+function fixed.books(p, s) return p.depth - s.count end
+
 function fixed.wait(p, s, need)
   local target = need + s.count
   if s.into_s <= p.spread_s then
@@ -52,6 +56,8 @@ function fixed.gain(p, s, tau)
   if s.into_s + tau >= p.spread_s then return 1e300 end
   return allowed(p, s.into_s + tau) - allowed(p, s.into_s)
 end
+
+function fixed.counts(_, s, mark) return mark == s.window end
 
 function fixed.debit(_, s, c)
   s.count = s.count + c

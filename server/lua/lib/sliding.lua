@@ -17,6 +17,10 @@ function sliding.derive(p)
   p.ring_at = (p.index - 1) * RING * 8
 end
 
+function sliding.fresh(p, s)
+  s.slot, s.sum, s.current, s.smooth = -1, 0, 0, p.depth * p.burst_fraction
+end
+
 -- Reads slots first..last (at most a ring's worth) as numbers.
 local function read_slots(p, first, last)
   local out, count = {}, 0
@@ -48,10 +52,12 @@ function sliding.advance(p, s, state)
   local slot = math.floor(state.now_us / p.slot_us)
   if s.slot < 0 or slot - s.slot >= RING then
     write_slots(p, slot + 1, string.rep('\0', RING * 8))
+    s.net = s.net + s.sum
     s.slot, s.sum, s.current = slot, 0, 0
   elseif slot > s.slot then
-    local gone = read_slots(p, s.slot + 1, slot)
-    for i = 1, #gone do s.sum = s.sum - gone[i] end
+    local gone, left = read_slots(p, s.slot + 1, slot), 0
+    for i = 1, #gone do left = left + gone[i] end
+    s.sum, s.net = s.sum - left, s.net + left
     write_slots(p, s.slot, struct.pack('<d', s.current) .. string.rep('\0', (slot - s.slot) * 8))
     s.slot, s.current = slot, 0
     if s.sum < 1e-9 then s.sum = 0 end
@@ -60,8 +66,8 @@ function sliding.advance(p, s, state)
 end
 
 -- Units free at that time, for who only looks: the ring stays where it is.
-function sliding.free(p, s, now_us)
-  local slot = math.floor(now_us / p.slot_us)
+function sliding.free(p, s, state)
+  local slot = math.floor(state.now_us / p.slot_us)
   if s.slot < 0 or slot - s.slot >= RING then return p.depth end
   local free = p.depth - s.sum
   local gone = read_slots(p, s.slot + 1, slot)
@@ -85,12 +91,21 @@ function sliding.avail(p, s, need, out_of_turn)
   return p.depth - s.sum
 end
 
+function sliding.books(p, s) return p.depth - s.sum end
+
 local function slots_of(p, s)
   if not s.slots then
     s.slots = read_slots(p, s.slot - SLOTS, s.slot)
     s.slots[RING] = s.current
   end
   return s.slots
+end
+
+-- Units in the log from the slot of that time on.
+function sliding.since(p, s, at_us)
+  local slots, sum = slots_of(p, s), 0
+  for i = math.max(1, math.floor(at_us / p.slot_us) - (s.slot - SLOTS) + 1), RING do sum = sum + slots[i] end
+  return sum
 end
 
 function sliding.wait(p, s, need)
@@ -111,6 +126,8 @@ function sliding.gain(p, s, tau)
   for i = 1, math.min(RING, last - (s.slot - SLOTS) + 1) do sum = sum + slots[i] end
   return sum
 end
+
+function sliding.counts(_, s, mark) return mark > s.slot - RING end
 
 function sliding.debit(_, s, c)
   s.current, s.sum, s.smooth = s.current + c, s.sum + c, s.smooth - c

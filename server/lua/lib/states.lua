@@ -31,6 +31,7 @@ local DIM = {
   'period', 'variance', 'variance_before', -- of estimates in open leases of this window's time and the one before
   'ratio', -- EWMA of actual over estimate, the prior of new flows
   'debited', 'refunded', -- totals in units
+  'net', -- units that came free less units that calls were granted, ever; only differences matter (feedback.lua)
   'depth', 'window_us', -- that the levels and numbers fit
 }
 local WINDOW = { -- of a dimension, by its window model
@@ -38,6 +39,10 @@ local WINDOW = { -- of a dimension, by its window model
   continuous = {'level', 'after', 'history_size'},
   fixed = {'window', 'count'}, -- number of the window, units taken in it
   sliding = {'slot', 'sum', 'current', 'smooth'}, -- number of the slot, units in the window and the slot, smoothing bucket
+  -- of `sliding` and `fixed`; bounds of a boundary, when it was last and first told and how often, reports that are needed,
+  -- what the clock lacks to the target's own time
+  fixed_learnt = {'slot', 'sum', 'current', 'smooth', 'window', 'count', 'known?', 'lo', 'hi', 'told_us', 'first_us',
+    'reports', 'need', 'behind_us'},
 }
 local CLASS = {
   'F', -- finish tag against V
@@ -52,17 +57,12 @@ local CLASS = {
 
 local function fresh_window(s, p)
   s.model, s.depth, s.window_us = p.model, p.depth, p.window_us
-  if p.model == 'continuous' then
-    s.level, s.after, s.history = p.depth, -NEVER, {}
-  elseif p.model == 'fixed' then
-    s.window, s.count = -1, 0
-  else
-    s.slot, s.sum, s.current, s.smooth = -1, 0, 0, p.depth * p.burst_fraction
-  end
+  s.history = nil
+  p.ops.fresh(p, s)
 end
 
 local function fresh_dim(p)
-  local s = {waiting = 0, period = 0, variance = 0, variance_before = 0, ratio = 1, debited = 0, refunded = 0}
+  local s = {waiting = 0, period = 0, variance = 0, variance_before = 0, ratio = 1, debited = 0, refunded = 0, net = 0}
   fresh_window(s, p)
   return s
 end
@@ -98,12 +98,13 @@ local function adapt(state, policy)
 end
 
 -- The record's shape: a letter per dimension's model, and the number of classes. Bytes begin with its length and itself.
-local MODEL_OF = {c = 'continuous', f = 'fixed', s = 'sliding'}
+local MODEL_OF = {c = 'continuous', f = 'fixed', s = 'sliding', l = 'fixed_learnt'}
+local LETTER_OF = {continuous = 'c', fixed = 'f', sliding = 's', fixed_learnt = 'l'}
 local shapes = {}
 
 local function shape_of(state)
   local letters = {}
-  for d, s in ipairs(state.dims) do letters[d] = string.sub(s.model, 1, 1) end
+  for d, s in ipairs(state.dims) do letters[d] = LETTER_OF[s.model] end
   return table.concat(letters) .. #state.classes
 end
 
@@ -204,7 +205,7 @@ function states.load(policy, look)
   end
   if state.version ~= policy.version then adapt(state, policy) end
   for d, p in ipairs(policy.dims) do
-    if p.limit > 0 and not (look and p.model == 'sliding') then p.ops.advance(p, state.dims[d], state) end
+    if p.limit > 0 and not (look and p.ops.free) then p.ops.advance(p, state.dims[d], state) end
   end
   current = state
   return state

@@ -276,11 +276,13 @@ function turns.debit(policy, state, f, call, start, dovetail)
   for d = 1, #dims do
     local p, cd = dims[d], call.dims[d]
     local x = cd.charge
-    cd.mark, cd.var = 0, 0
+    cd.mark, cd.var, cd.net = 0, 0, 0
     if x > 0 and p.limit > 0 then
       local fd, s = f.dims[d], state.dims[d]
       cd.mark = p.ops.debit(p, s, x, state.serial)
       s.debited = s.debited + x
+      s.net = s.net - cd.expected
+      cd.net = s.net
       local F = fd.F
       fd.F = (F > least and F or least) + x / p.cap / f.weight
       if fd.var > 0 then

@@ -45,6 +45,10 @@ CompiledDimension Compile(const v1::DimensionPolicy& d) {
       out.model = "fixed";
       burst = SpreadFraction(out.window_us, 0.2, 0.05);
       break;
+    case v1::WINDOW_MODEL_FIXED_LEARNT:  // spread as what it is until the phase is known
+      out.model = "fixed_learnt";
+      burst = SpreadFraction(out.window_us, 0.2, 0.03);
+      break;
     default:
       out.model = "sliding";
       burst = SpreadFraction(out.window_us, 0.2, 0.03);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include "server/settings/policy_file.h"
 
@@ -68,6 +70,23 @@ TEST(PolicyTest, CompilesWithDefaults) {
   EXPECT_EQ(compiled->default_class, "p3");
   EXPECT_DOUBLE_EQ(*compiled->classes[1].max_share, 0.3);
   EXPECT_EQ(compiled->lease_us, 60000000);
+}
+
+TEST(PolicyTest, EveryWindowModelHasAName) {
+  const std::pair<v1::WindowModel, std::string> models[] = {
+      {v1::WINDOW_MODEL_UNSPECIFIED, "sliding"},
+      {v1::WINDOW_MODEL_CONTINUOUS, "continuous"},
+      {v1::WINDOW_MODEL_FIXED, "fixed"},
+      {v1::WINDOW_MODEL_SLIDING, "sliding"},
+      {v1::WINDOW_MODEL_FIXED_LEARNT, "fixed_learnt"},
+  };
+  for (const auto& [model, name] : models) {
+    v1::TargetPolicy policy = Good();
+    policy.mutable_dimensions(0)->set_window_model(model);
+    const auto compiled = CompilePolicy(policy);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(compiled->dims[0].model, name);
+  }
 }
 
 TEST(PolicyTest, MergeTouchesWhatTheMaskNames) {

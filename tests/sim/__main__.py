@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument(
         "--workload", default="all", help="names of workloads or scenarios, comma separated; all: the nine"
     )
-    parser.add_argument("--window", default=",".join(plans.WINDOWS), help="fixed, sliding, continuous, unknown")
+    parser.add_argument("--window", default=",".join(plans.WINDOWS), help="fixed, sliding, continuous, unknown, learnt")
     parser.add_argument("--arm", default="queue", help="naive, buckets, queue, queue-MECHANISM")
     parser.add_argument("--seeds", type=int, default=0, help="how many")
     parser.add_argument("--seconds", type=float, default=0.0, help="simulated; 5 of them warm up")

@@ -93,6 +93,7 @@ class Scenario:
     ideal_weight: Mapping[str, float] = dataclasses.field(default_factory=dict)  # where a change sets it
     watched: str = ""  # flow whose rate is followed second by second
     network: tuple[float, float] = (0.0005, 0.002)  # one way, uniform
+    headers: bool = False  # the provider's rate-limit headers are passed on with Release
 
 
 def const(*amounts: float) -> Draw:

@@ -38,6 +38,7 @@ class Call:
         "args",
         "hold_until",
         "tries",
+        "headers",
     )
 
 
@@ -272,6 +273,7 @@ class Engine:
         source = call.source
         flow = source.flow
         verdict = self.provider.call(self.now, call.counted)
+        call.headers = self.provider.headers(self.now) if self.scenario.headers else None
         if self._measured:
             self.counts.sent += 1
         if not verdict.admitted:
@@ -328,6 +330,8 @@ class Engine:
     def _release(self, call: Call, args: dict[str, Any], attempt: int = 0) -> None:
         self.target.now_us = START_US + round(self.now * 1e6)
         args.update(id=call.id, attempt=attempt or call.attempt, action="settle")
+        if call.headers:
+            args["rate_limits"] = call.headers
         self.target.call("release", args)
 
     def _change(self, change: Any) -> None:

@@ -14,9 +14,14 @@ from .mechanisms import without
 
 ENTRIES = ("admit", "release", "configure", "inspect")
 # What server/core/policy.cc fills in: part of the limit that is used, part of a window that may go at once.
-FRACTIONS = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.2), "sliding": (1.0, 0.2)}
+FRACTIONS = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.2), "sliding": (1.0, 0.2), "fixed_learnt": (1.0, 0.2)}
 PLACES_MAX = 1000  # of a flow
-FRACTIONS_60_S = {"continuous": (0.995, 0.9), "fixed": (1.0, 0.05), "sliding": (1.0, 0.03)}
+FRACTIONS_60_S = {
+    "continuous": (0.995, 0.9),
+    "fixed": (1.0, 0.05),
+    "sliding": (1.0, 0.03),
+    "fixed_learnt": (1.0, 0.03),
+}
 
 
 class Connection:

@@ -29,6 +29,11 @@ MECHANISMS: Mapping[str, list[tuple[str, str]]] = {
     ],
     # What the caller says is debited as it stands.
     "learnt-estimates": [(_SETTLED, _SETTLED.replace("outcome == 'ok'", "false"))],
+    # What Release says of the provider's own count is ignored.
+    "headers": [
+        ("local told = r.args.rate_limits or {}", "local told = {}"),
+        ("if r.args.rate_limits and outcome ~= 'rate_limited' then", "if false then"),
+    ],
     # A caller that returns stands at the end of its flow's line again.
     "kept-places": [
         (
@@ -88,6 +93,7 @@ ABLATIONS: Mapping[str, list[Job]] = {
     "drf": _cells("mixed-dominant@continuous", "token-bound@fixed", "alternate"),
     "reconciliation": _cells("noisy-estimates@sliding", "reservation@continuous"),
     "learnt-estimates": _cells("noisy-estimates@fixed", "noisy-estimates@sliding"),
+    "headers": _cells("under-told-unreleased", "false-refund", "false-usage/sliding", "cross-priority@learnt"),
     "kept-places": _cells("cross-priority@sliding", "open150"),
     "forecast": _cells("cross-priority@continuous", "cross-priority@sliding"),
     "rank": _cells("tenants300", "crowd-leaves"),

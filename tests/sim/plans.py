@@ -29,6 +29,7 @@ def _conditions() -> Iterator[Job]:
     """The production discipline under unknown phase, slow timers, and with holds."""
     for name in WORKLOADS:
         yield Job(name, "unknown")
+        yield Job(name, "learnt")
         for window in WINDOWS:
             yield Job(name, window, timers="late")
             yield Job(name, window, timers="floor")

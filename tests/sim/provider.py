@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from windows import MODELS, FixedWindow, Limiter, Verdict, Window
 
 from .demand import Scenario
@@ -23,6 +26,13 @@ class Provider:
 
     def call(self, now: float, cost: dict[str, float]) -> Verdict:
         return self._limiter.admit(now, cost)
+
+    def headers(self, now: float) -> dict[str, Any]:
+        """What an answer says of the limits, as Release passes it on: rounded as the evaluation's provider does."""
+        return {
+            name: {"remaining": math.floor(w.remaining(now)), "reset_us": math.ceil(w.reset(now) * 1e3) * 1000}
+            for name, w in self._limiter.windows.items()
+        }
 
     def change_cap(self, now: float, name: str, cap: float) -> None:
         """What is left of the old cap is kept, up to the new one."""

@@ -54,7 +54,8 @@ def job_of(row: Mapping[str, Any]) -> Job:
 
 def _window_of(scenario: str) -> str:
     found = find(scenario)
-    return "unknown" if found.told else found.window
+    told = {"sliding": "unknown", "fixed_learnt": "learnt"}
+    return told[found.told] if found.told else found.window
 
 
 def make_rows(results: Iterable[tuple[Job, dict[str, Any]]]) -> list[Row]:
@@ -179,7 +180,7 @@ def groups(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
             return "Timers 200 ms + Exp(300 ms) late"
         if row["timers"] == "floor":
             return "Timers with a floor of 1 s" + (f", max_hold {1000 * row['hold_s']:.0f} ms" if row["hold_s"] else "")
-        return f"max_hold {1000 * row['hold_s']:.0f} ms" if row["hold_s"] else "Fixed windows of unknown phase"
+        return f"max_hold {1000 * row['hold_s']:.0f} ms" if row["hold_s"] else "Fixed windows of unknown or learnt phase"
 
     out: dict[str, list[Row]] = {}
     for row in rows:

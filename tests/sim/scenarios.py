@@ -1,7 +1,7 @@
 """The table of scenarios: attacks, crowds, churn, big and long calls, odd caps, several dimensions.
 
 Names end in the window model unless it is `continuous`; `unknown` is a fixed window of unknown phase, which the policy
-calls sliding.
+calls sliding, and `learnt` one whose phase is learnt from headers.
 """
 
 from __future__ import annotations
@@ -105,6 +105,13 @@ def under_told(unreleased: float = 0.0) -> tuple[Flow, ...]:
     )
 
 
+def liar() -> tuple[Flow, ...]:
+    return (
+        Flow("liar", "p1", const(1, 300), workers=20, reported=lambda actual: (1.0, 1.0)),
+        *flows(("b", "p1", 20, const(1, 300)), ("c", "p2", 20, const(1, 300))),
+    )
+
+
 def long_calls(draw: Draw) -> tuple[Flow, ...]:
     return flows(
         ("a", "p1", 400, draw),
@@ -138,8 +145,9 @@ def _rows() -> Iterable[Scenario]:
         **more: object,
     ) -> Scenario:
         window = name.rpartition("/")[2] if "/" in name else "continuous"
-        told = "sliding" if window == "unknown" else ""
-        window = {"unknown": "fixed"}.get(window, window)
+        told = {"unknown": "sliding", "learnt": "fixed_learnt"}.get(window, "")
+        if told:
+            window, more = "fixed", {"headers": told == "fixed_learnt", **more}
         return Scenario(name, caps, who, window=window, told=told, seconds=seconds, warm_up=warm_up, **more)
 
     # Open loop, by load in caps.
@@ -258,7 +266,7 @@ def _rows() -> Iterable[Scenario]:
     )
     # Wrong estimates, missing and false Releases.
     yield row("under-told", RT, under_told())
-    yield row("under-told-unreleased", RT, under_told(1.0), policy={"lease_us": 10_000_000})
+    yield row("under-told-unreleased", RT, under_told(1.0), policy={"lease_us": 10_000_000}, headers=True)
     yield row(
         "unreleased",
         RT,
@@ -297,7 +305,10 @@ def _rows() -> Iterable[Scenario]:
         ),
         30,
         10.5,
+        headers=True,
     )
+    for window in ("continuous", "fixed", "sliding"):
+        yield row(f"false-usage/{window}", RT, liar(), headers=True)
     yield row(
         "mixed-estimates",
         RT,
@@ -343,6 +354,7 @@ def _rows() -> Iterable[Scenario]:
     yield row("cap-5000-per-second", {"requests": 5000.0}, three(1500), 4, 1.5)
     yield row("window-60s/fixed", R, six(ONE, 20), 240, 60, window_s=60.0)
     yield row("window-60s/unknown", R, six(ONE, 20), 240, 60, window_s=60.0)
+    yield row("window-60s/learnt", R, six(ONE, 20), 360, 180, window_s=60.0)
     yield row("window-60s-heavy/unknown", RT, six(heavy_tail, 16), 240, 60, window_s=60.0)
     for window in ("continuous", "fixed", "sliding"):
         yield row(f"slow-network/{window}", R, six(ONE, 16), network=(0.02, 0.08))

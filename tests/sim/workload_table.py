@@ -30,7 +30,9 @@ def scenario_of(workload: Workload, window: str, seconds: float = 45.0) -> Scena
 
 
 def workload_scenario(name: str, window: str, seconds: float = 45.0) -> Scenario:
-    """`unknown` is a fixed window whose phase the policy does not know."""
+    """`unknown` is a fixed window whose phase the policy does not know, `learnt` one that it learns from headers."""
+    if window == "learnt":
+        return dataclasses.replace(scenario_of(WORKLOADS[name], "fixed", seconds), told="fixed_learnt", headers=True)
     if window == "unknown":
         return dataclasses.replace(scenario_of(WORKLOADS[name], "fixed", seconds), told="sliding")
     return scenario_of(WORKLOADS[name], window, seconds)

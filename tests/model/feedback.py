@@ -20,12 +20,18 @@ def remaining_of(policy: Policy, d: int, told: Told) -> float | None:
     return None if p.retired else told.get(p.name, {}).get("remaining")
 
 
-def lower(policy: Policy, state: State, call: Call, d: int, remaining: float, tolerance: float) -> None:
-    """The provider has left what it said, and what came free since the grant, less what was granted since."""
+def lower(policy: Policy, state: State, call: Call, d: int, told: Told, tolerance: float) -> None:
+    """The provider has left what it said, and what came free since the grant, less what was granted since. A fixed window that
+    ends much sooner than the running one is the one before."""
     p, s = policy.dims[d], state.dims[d]
     mark = call.marks[d] if d < len(call.marks) else 0
     if mark == 0 or p.limit <= 0 or state.now_us - call.granted_us >= p.window_us or not s.window.counts(mark):
         return
+    remaining, reset_us = told[p.name]["remaining"], told[p.name].get("reset_us")
+    if p.model == "fixed" and reset_us is not None:
+        sooner_us = p.window_us - s.window.into_s * 1e6 - reset_us
+        if sooner_us > p.window_us / 2:
+            return
     came = sum(units for at_us, units in s.window.came if at_us > call.granted_us)
     granted = sum(units for serial, units in s.granted if serial > call.serial)
     excess = s.window.books - (remaining + came - granted) - tolerance
@@ -49,14 +55,14 @@ def answered(policy: Policy, state: State, call: Call, told: Told) -> None:
         if remaining is not None and not call.bound:
             variance = state.open_variance(d)
             noise = math.sqrt(variance) if variance > k.SYNC_NOISE_MIN * p.depth**2 else 0.0
-            lower(policy, state, call, d, remaining, k.SYNC_DEVIATIONS * noise + k.SYNC_DEPTH_PART * p.depth)
+            lower(policy, state, call, d, told, k.SYNC_DEVIATIONS * noise + k.SYNC_DEPTH_PART * p.depth)
 
 
 def refused(policy: Policy, state: State, f: Flow, call: Call, told: Told, near: Near) -> None:
     for d in range(len(policy.dims)):
         remaining = remaining_of(policy, d, told)
         if remaining is not None:
-            lower(policy, state, call, d, remaining, 0.0)
+            lower(policy, state, call, d, told, 0.0)
         window = state.dims[d].window
         if not confirms(policy, state, call, d, told) and isinstance(window, LearntWindow) and at(call.charged, d) > 0:
             window.doubt()

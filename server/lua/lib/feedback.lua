@@ -14,12 +14,15 @@ local function told_of(told, p)
 end
 
 -- Lowers the books to what the provider has left by now: what it said when it answered, and what came free and was granted
--- since then. Nothing where the grant's own window is over: then it spoke of another one.
-local function lower(p, s, state, call, cd, remaining, tolerance)
+-- since then. Nothing where it spoke of another window than the running one: the grant's own is over, or it ends much sooner,
+-- since the provider's clock is behind.
+local function lower(p, s, state, call, cd, t, tolerance)
   if cd.mark == 0 or p.limit <= 0 or state.now_us - call.granted_us >= p.window_us or not p.ops.counts(p, s, cd.mark) then
     return
   end
-  local excess = p.ops.books(p, s) - (remaining + s.net - cd.net) - tolerance
+  local end_us = p.ops.edges and p.window_us - s.into_s * 1e6
+  if end_us and t.reset_us and end_us - t.reset_us > p.window_us / 2 then return end
+  local excess = p.ops.books(p, s) - (t.remaining + s.net - cd.net) - tolerance
   if excess > 0 then p.ops.adjust(p, s, cd.mark, excess) end -- at the grant: what was used unseen was used before the answer
 end
 
@@ -36,7 +39,7 @@ function feedback.answered(policy, state, call, told)
     if t and t.remaining and not call.bound then
       local variance = states.variance(p, s, state.now_us)
       local noise = variance > LEAST_NOISE * p.depth * p.depth and math.sqrt(variance) or 0
-      lower(p, s, state, call, call.dims[d], t.remaining, TOLERANCE_Z * noise + TOLERANCE_DEPTH * p.depth)
+      lower(p, s, state, call, call.dims[d], t, TOLERANCE_Z * noise + TOLERANCE_DEPTH * p.depth)
     end
   end
 end
@@ -65,7 +68,7 @@ function feedback.refused(policy, state, f, call, told)
   for d, p in ipairs(policy.dims) do
     local t = told_of(told, p)
     local s, cd = state.dims[d], call.dims[d]
-    if t and t.remaining then lower(p, s, state, call, cd, t.remaining, 0) end
+    if t and t.remaining then lower(p, s, state, call, cd, t, 0) end
     if not learn_phase(p, s, state, call, t) and p.ops.doubt and cd.charge > 0 then p.ops.doubt(p, s) end
   end
   local d = not call.bound and proven_small(policy, call, told)

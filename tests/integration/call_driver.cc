@@ -135,7 +135,7 @@ void Print(const Call& call) {
       static_cast<long long>(Micros(call.start)), static_cast<long long>(call.latency_us),
       static_cast<int>(call.status.error_code()), call.status.ok() ? outcome : "none",
       r.degraded() ? 1 : 0, r.grant().repeated() ? 1 : 0,
-      static_cast<long long>(delay.seconds() * 1000 + delay.nanos() / 1000000), message.c_str());
+      static_cast<long long>(delay.seconds()) * 1000 + delay.nanos() / 1000000, message.c_str());
 }
 
 void PrintAll(const std::vector<std::unique_ptr<Call>>& answers) {

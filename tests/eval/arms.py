@@ -28,6 +28,8 @@ class Answer:
     status: int
     tokens: int
     retry_after: float  # seconds; 0: no hint
+    # By name: what is left, and the seconds until the window ends.
+    limits: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
 
 
 class Arm(Protocol):
@@ -41,6 +43,14 @@ def _hint(headers: Mapping[str, str]) -> float:
         return float(headers.get("retry-after", "0"))
     except ValueError:
         return 0.0
+
+
+def _limits(headers: Mapping[str, str]) -> dict[str, tuple[float, float]]:
+    """As the mock tells them: whole units, and milliseconds."""
+    prefix = "x-ratelimit-remaining-"
+    names = [name.lower().removeprefix(prefix) for name in headers if name.lower().startswith(prefix)]
+    resets = {name: headers[f"x-ratelimit-reset-{name}"].removesuffix("ms") for name in names}
+    return {name: (float(headers[prefix + name]), float(resets[name]) / 1000) for name in names}
 
 
 class Http:
@@ -66,7 +76,7 @@ class Http:
             async with self._session.post(self._url, json=body, headers=headers) as response:
                 answer = await response.json()
                 status = response.status
-                hint = _hint(response.headers)
+                hint, limits = _hint(response.headers), _limits(response.headers)
         except (aiohttp.ClientError, asyncio.TimeoutError) as error:
             record.sends.append(Send(start, time.monotonic(), 0))
             record.error = str(error) or type(error).__name__
@@ -74,7 +84,7 @@ class Http:
         record.sends.append(Send(start, time.monotonic(), status))
         tokens = int(answer["usage"]["total_tokens"]) if status == 200 else 0
         record.tokens += tokens
-        return Answer(status, tokens, hint)
+        return Answer(status, tokens, hint, limits)
 
 
 class NaiveArm:
@@ -110,6 +120,7 @@ class Asking:
     # debited stays so.
     tells_429: bool = True
     tells_usage: bool = True
+    tells_limits: bool = False  # Release carries what the headers say of the provider's limits
     keeps_ticket: bool = True  # else each ask after a deferral is a new request
 
 
@@ -227,6 +238,10 @@ class GateArm:
             settle.retry_after.FromMilliseconds(round(answer.retry_after * 1000))
         elif answer.status >= 500:
             settle.outcome = pb.CALL_OUTCOME_SERVER_ERROR
+        if self._asking.tells_limits:
+            for name, (remaining, reset) in answer.limits.items():
+                settle.rate_limits[name].remaining = remaining
+                settle.rate_limits[name].reset.FromMilliseconds(round(1000 * reset))
         start = time.monotonic()
         try:
             await self._gate.Release(

@@ -28,6 +28,7 @@ DRIVER_ARMS: Mapping[str, Arm] = {
     "bp": Arm(Rule("buckets", as_written=True), Asking(tells_429=False)),
     "fairgate": Arm(Rule()),
     "fairgate-hold": Arm(Rule(), Asking(max_hold=HOLD)),
+    "fairgate-learnt": Arm(Rule(learns_phase=True), Asking(tells_limits=True)),
     "fairgate-no-priority": Arm(Rule(equal_classes=True)),
     "fairgate-no-reconciliation": Arm(Rule(), Asking(tells_usage=False)),
     "fairgate-no-tickets": Arm(Rule(), Asking(keeps_ticket=False)),
@@ -46,6 +47,7 @@ ARMS = {"driver": DRIVER_ARMS, "driver-third": DRIVER_ARMS, "temporal": TEMPORAL
 # Part of the paper's caps. Two cores do not carry an engine at all of it, nor LiteLLM's proxy.
 SCALES = {"driver": 1.0, "driver-third": 1 / 3, "temporal": 1 / 3}
 PLAIN = ("naive", "bp", "fairgate", "fairgate-hold")
+FIXED = ("fairgate-learnt",)  # only fixed windows have a phase
 ABLATIONS = ("fairgate-no-priority", "fairgate-no-reconciliation", "fairgate-no-tickets")
 TRACE = "trace"
 LITELLM_WINDOW = 60.0  # seconds, of its limits
@@ -111,7 +113,7 @@ def _full(repeats: int) -> Iterator[Cell]:
             for arm in ("naive", "bp", "fairgate"):
                 yield Cell("driver", TRACE, arm, 1, "fixed", 30.0, 600.0, 0.0)
         for repeat in range(1, repeats + 1):
-            for workload, arm in itertools.product(workloads, (*PLAIN, "litellm")):
+            for workload, arm in itertools.product(workloads, (*PLAIN, *FIXED, "litellm")):
                 yield _cell("driver", workload, arm, repeat)
             arms = TEMPORAL_ARMS if workloads == MAIN else (*PLAIN, "tn", "litellm")
             for workload, arm in itertools.product(workloads, arms):

@@ -27,6 +27,7 @@ ARM_NOTES = {
     "fairgate-floor": "the same, the timer's floor of one second in force and told to the gate",
     "fairgate-hold": "the same, and the gate may hold a question for 250 ms instead of deferring it",
     "fairgate-floor-hold": "both",
+    "fairgate-learnt": "as fairgate, but where the provider's windows begin is not told: learnt from the headers that Release carries",
     "fairgate-no-priority": "ablation: all classes weigh the same (the policy says so)",
     "fairgate-no-reconciliation": "ablation: Release does not tell what was used",
     "fairgate-no-tickets": "ablation: after a deferral the place is given up, and the call comes back under a new id",

@@ -77,13 +77,14 @@ class Rule:
     discipline: str = "queue"
     as_written: bool = False  # the paper's plain buckets of one window, whatever the provider counts by
     equal_classes: bool = False
+    learns_phase: bool = False  # where windows begin is not told, but learnt from the headers that Release carries
 
 
 def policy_text(workload: Workload, model: str, rule: Rule) -> str:
-    """The policy file: caps, 1 s windows with their model told, and class weights."""
+    """The policy file: caps, 1 s windows with their model told (and, unless it is to be learnt, their phase), and class weights."""
     lines = ["targets:", f"  - name: {TARGET}"]
     lines += [f"    discipline: DISCIPLINE_{rule.discipline.upper()}", "    dimensions:"]
-    told = "continuous" if rule.as_written else model
+    told = "continuous" if rule.as_written else "fixed_learnt" if rule.learns_phase else model
     for name, limit in workload.caps.items():
         lines += [f"      - name: {name}", f"        limit: {limit:.12g}"]
         lines += ["        window: 1s", f"        window_model: WINDOW_MODEL_{told.upper()}"]

@@ -168,6 +168,22 @@ def test_usage_may_be_kept_back_and_holds_and_floors_are_told() -> None:
         assert request.timer_floor.ToMilliseconds() == 1000
 
 
+def test_what_the_headers_say_goes_back_when_the_arm_says_so() -> None:
+    gate = FakeGate(rate=1000)
+    upstream = Upstream(make_limiter("fixed", {"requests": 10.0}), Behaviour(**FAST))
+    gate_run(gate, upstream, SMALL, 1.2, Asking(tells_limits=True))
+    assert {s.outcome for s in gate.settled.values()} == {
+        pb.CALL_OUTCOME_OK,
+        pb.CALL_OUTCOME_RATE_LIMITED,
+    }
+    told = [s.rate_limits["requests"] for s in gate.settled.values()]
+    assert {limit.remaining for limit in told} == set(range(10))
+    assert all(0 < limit.reset.ToMilliseconds() <= 1000 for limit in told)
+    silent = FakeGate(rate=1000)
+    gate_run(silent, Upstream(make_limiter("fixed", SMALL.caps), Behaviour(**FAST)), SMALL, 0.3)
+    assert silent.settled and not any(s.rate_limits for s in silent.settled.values())
+
+
 def test_gate_arm_sends_nothing_after_a_reject() -> None:
     gate = FakeGate(rate=1000)
     gate.reject = True
@@ -239,3 +255,6 @@ def test_policy_file_is_a_policy_of_the_contract() -> None:
             assert limits == workload.caps
             assert {c.name: c.weight for c in parsed.classes} == CLASS_WEIGHTS
             assert parsed.discipline == policy_pb2.DISCIPLINE_BUCKETS
+    learnt = yaml.safe_load(policy_text(SMALL, "fixed", Rule(learns_phase=True)))
+    for dimension in json_format.ParseDict(learnt, policy_pb2.PolicyFile()).targets[0].dimensions:
+        assert dimension.window_model == policy_pb2.WINDOW_MODEL_FIXED_LEARNT

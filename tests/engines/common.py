@@ -156,6 +156,13 @@ class Gate:
         with grpc.insecure_channel(self.address) as channel:
             pb_grpc.AdmissionServiceStub(channel).Configure(request, timeout=20)
 
+    def limit(self, target: str, dimension: dict[str, Any]) -> None:
+        """Changes a dimension of the target."""
+        policy = {"name": target, "dimensions": [dimension]}
+        request = json_format.ParseDict({"policy": policy, "updateMask": "dimensions"}, pb.ConfigureRequest())
+        with grpc.insecure_channel(self.address) as channel:
+            pb_grpc.AdmissionServiceStub(channel).Configure(request, timeout=20)
+
     def pass_by(self, target: str) -> None:
         """A question of somebody else, which costs nothing: leases whose time is over end with the next question."""
         options = fairgate.GateOptions(rpc_timeout=20)

@@ -143,6 +143,20 @@ def new_runs_are_new_requests(engine: Engine, name: str) -> None:
     _charged_once(engine, name, sends, unsent=0)
 
 
+def _until_many_wait(engine: Engine, name: str, dimension: dict[str, Any], count: int) -> None:
+    """Lowers the cap while the engine, on this machine, brings no more calls than the cap lets through."""
+    def many_wait(timeout_s: float) -> None:
+        eventually("many wait", lambda: engine.gate.state(name)["waiters"] >= count, timeout_s)
+
+    for part in (0.5, 0.25):
+        try:
+            return many_wait(25)
+        except AssertionError:
+            print(f"the cap is lowered to {part} of itself")
+            engine.gate.limit(name, {**dimension, "limit": dimension["limit"] * part})
+    many_wait(60)
+
+
 def shares(engine: Engine, name: str, *, works: int, rate: float) -> None:
     """So many workflows at once, in three classes: all finish, each charged once, and classes share as weighted.
 
@@ -163,7 +177,7 @@ def shares(engine: Engine, name: str, *, works: int, rate: float) -> None:
     began = time.monotonic()
     handles = [engine.submit(work) for work in all_works]  # before there is a worker: all ask at once
     with engine.worker(WorkerOptions(slots=200)):
-        eventually("many wait", lambda: engine.gate.state(name)["waiters"] >= works / 5, 120)
+        _until_many_wait(engine, name, dimension, works // 5)
         many_wait_at = time.monotonic()
         for handle in handles:
             engine.wait(handle, 240)

@@ -65,8 +65,8 @@ local function dimension(model, window_s, burst)
   local ops = windows[model]
   p.ops = ops
   ops.derive(p)
-  local s = model == 'continuous' and {level = p.depth, history = {}} or model == 'fixed' and {window = -1, count = 0}
-    or {slot = -1, sum = 0, current = 0, smooth = p.depth * p.burst_fraction}
+  local s = {net = 0}
+  ops.fresh(p, s)
   local last_us = 0
   local function at(seconds)
     ops.advance(p, s, {now_us = START_US + seconds * 1e6, clock_us = START_US + seconds * 1e6,
@@ -90,6 +90,7 @@ describe('continuous', function()
     at(1000)
     near(100, ops.avail(p, s))
     near(7, ops.gain(p, s, 7))
+    near(1000, s.net) -- what came free, whether there was room for it or not
   end)
 
   it('gives back no more than the least headroom since the debit', function()
@@ -182,8 +183,10 @@ describe('sliding', function()
     at(10)
     near(40, ops.avail(p, s, 60))
     near(60, ops.gain(p, s, 0.05))
+    near(0, s.net)
     at(10.05)
     near(100, ops.avail(p, s, 60))
+    near(60, s.net)
   end)
 
   it('refunds into the slot that was debited', function()

@@ -144,7 +144,7 @@ void Gate::Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done)
   store_->Admit(*kept, [this, kept, hold_until, asked,
                         done = std::move(done)](absl::StatusOr<Decision> decision) mutable {
     if (absl::IsUnavailable(decision.status())) {
-      MarkStore(false);
+      StoreAway(decision.status());
       done(degraded_.Admit(*kept, options_.now()));
       return;
     }
@@ -225,7 +225,7 @@ void Gate::Release(ReleaseQuery query, Callback<ReleaseReport> done) {
                       done(std::move(report));
                       return;
                     }
-                    MarkStore(false);
+                    StoreAway(report.status());
                     Keep(query);
                     done(Queued());
                   });
@@ -273,23 +273,23 @@ void Gate::Refresh(const std::string& target, uint64_t seen_version) {
   });
 }
 
-void Gate::MarkStore(bool up) {
-  if (store_up_.exchange(up) == up) return;
-  if (up) {
-    LogInfo("store_back");
-  } else {
-    LogWarning("store_away", {{"decisions", "degraded"}});
-  }
+void Gate::StoreAway(const absl::Status& why) {
+  if (!store_up_.exchange(false)) return;
+  LogWarning("store_away", {{"decisions", "degraded"}, {"reason", std::string(why.message())}});
+}
+
+void Gate::StoreBack() {
+  if (!store_up_.exchange(true)) LogInfo("store_back");
 }
 
 void Gate::Beat() {
   store_->Heartbeat(options_.gate_id, kGateLifetime, [this](absl::StatusOr<uint32_t> gates) {
     if (!gates.ok()) {
-      if (absl::IsUnavailable(gates.status())) MarkStore(false);
+      if (absl::IsUnavailable(gates.status())) StoreAway(gates.status());
       return;
     }
     degraded_.SetGates(*gates, options_.now());
-    MarkStore(true);
+    StoreBack();
     if (!replaying_.exchange(true)) ReplayGrants(std::make_shared<Replay>());
   });
 }

@@ -72,7 +72,8 @@ class Gate {
   void Resume(uint64_t number);
   void Ask(AdmitQuery query, absl::Time hold_until, Callback<Decision> done);
   void Refresh(const std::string& target, uint64_t seen_version);
-  void MarkStore(bool up);
+  void StoreAway(const absl::Status& why);
+  void StoreBack();
   void Keep(const ReleaseQuery& query);
   void ReplayGrants(const std::shared_ptr<Replay>& replay);
   void ReplayReleases(const std::shared_ptr<Replay>& replay);

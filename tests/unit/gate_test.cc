@@ -201,6 +201,21 @@ TEST_F(GateTest, C29DegradedIsBoundedAndReplayedInOrder) {
   EXPECT_EQ(gate_.kept_releases(), 0U);
 }
 
+TEST_F(GateTest, TheLogSaysOnceThatTheStoreIsAwayAndWhy) {
+  store_.up = store_.heartbeat_up = false;
+  testing::internal::CaptureStderr();
+  (void)Admit(Call("a0"));
+  (void)Release("x");
+  gate_.Beat();
+  const std::string away = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(away.find("store_away"), away.rfind("store_away")) << away;
+  EXPECT_NE(away.find("reason=away"), std::string::npos) << away;
+  store_.up = store_.heartbeat_up = true;
+  testing::internal::CaptureStderr();
+  gate_.Beat();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("store_back"), std::string::npos);
+}
+
 TEST_F(GateTest, AnAnsweredHeartbeatFillsNoPartWhileATargetsStoreIsAway) {
   ASSERT_TRUE(Admit(Call("before")).ok());
   store_.up = false;  // this target's shard only

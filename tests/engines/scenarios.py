@@ -144,16 +144,19 @@ def new_runs_are_new_requests(engine: Engine, name: str) -> None:
 
 
 def _until_many_wait(engine: Engine, name: str, dimension: dict[str, Any], count: int) -> None:
-    """Lowers the cap while the engine, on this machine, brings no more calls than the cap lets through."""
+    """Lowers the cap if the engine, on this machine, brings no more calls than the cap lets through."""
+
     def many_wait(timeout_s: float) -> None:
         eventually("many wait", lambda: engine.gate.state(name)["waiters"] >= count, timeout_s)
 
-    for part in (0.5, 0.25):
+    limit = dimension["limit"]
+    for patience_s in (12, 20):
         try:
-            return many_wait(25)
+            return many_wait(patience_s)
         except AssertionError:
-            print(f"the cap is lowered to {part} of itself")
-            engine.gate.limit(name, {**dimension, "limit": dimension["limit"] * part})
+            limit /= 2
+            print(f"the cap is {limit:g} from now on")
+            engine.gate.limit(name, {**dimension, "limit": limit})
     many_wait(60)
 
 
@@ -177,7 +180,7 @@ def shares(engine: Engine, name: str, *, works: int, rate: float) -> None:
     began = time.monotonic()
     handles = [engine.submit(work) for work in all_works]  # before there is a worker: all ask at once
     with engine.worker(WorkerOptions(slots=200)):
-        _until_many_wait(engine, name, dimension, works // 5)
+        _until_many_wait(engine, name, dimension, works // 10)
         many_wait_at = time.monotonic()
         for handle in handles:
             engine.wait(handle, 240)

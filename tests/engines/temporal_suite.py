@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import common
 import pytest
 import scenarios
@@ -28,6 +30,20 @@ def server(tmp_path_factory):
 def engine(request, server, gate, upstream, tmp_path_factory):
     language = temporal.LANGUAGES[request.module.LANGUAGE]()
     return temporal.Temporal(server, language, gate, upstream, tmp_path_factory.mktemp("workers"))
+
+
+def configure_example(gate):
+    """The target of the example that every language has."""
+    tokens = {"name": "tokens", "limit": 3000, "window": "4s", "window_model": "WINDOW_MODEL_CONTINUOUS"}
+    gate.configure("example", dimensions=[common.DIMENSION, tokens])
+
+
+def check_example(gate, output):
+    """What the example has to print, and that something was deferred."""
+    assert re.search(r"^acme: 6 calls, 3840 tokens", output, re.MULTILINE), output
+    assert re.search(r"^globex: 2 calls, 1280 tokens", output, re.MULTILINE), output
+    state = gate.state("example")
+    assert state["admits_total"] > state["grants_total"], "nothing was deferred"
 
 
 def test_continue_as_new(engine, name):
